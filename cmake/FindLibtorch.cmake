@@ -1,0 +1,52 @@
+# FindLibtorch: imported targets for the libtorch inside a pip-installed torch wheel or a libtorch folder.
+# Input:  Libtorch_ROOT, the folder that holds torch/ (a site-packages folder), or torch/ itself.
+# Output: Libtorch::c10 Libtorch::torch_cpu, and where the files are there
+#         Libtorch::cudart Libtorch::c10_cuda; Libtorch_SITE, Libtorch_LIB, Libtorch_VERSION.
+# torch's own TorchConfig.cmake insists on a whole CUDA toolkit; this asks only for what is linked.
+get_filename_component(_root "${Libtorch_ROOT}" ABSOLUTE)
+if(EXISTS "${_root}/lib/libtorch_cpu.so")
+  set(_torch "${_root}")
+else()
+  set(_torch "${_root}/torch")
+endif()
+get_filename_component(_site "${_torch}" DIRECTORY)
+set(Libtorch_SITE "${_site}" CACHE INTERNAL "folder that holds torch/ and nvidia/")
+set(Libtorch_LIB "${_torch}/lib" CACHE INTERNAL "folder of libtorch's shared libraries")
+find_path(Libtorch_INCLUDE_DIR ATen/ATen.h PATHS "${_torch}/include" NO_DEFAULT_PATH)
+find_path(Libtorch_API_INCLUDE_DIR torch/torch.h PATHS "${_torch}/include/torch/csrc/api/include" NO_DEFAULT_PATH)
+foreach(_l c10 torch_cpu c10_cuda)
+  find_library(Libtorch_${_l}_LIBRARY ${_l} PATHS "${_torch}/lib" NO_DEFAULT_PATH)
+endforeach()
+find_file(Libtorch_cudart_LIBRARY NAMES libcudart.so.13 libcudart.so
+  PATHS "${_site}/nvidia/cu13/lib" "/usr/local/cuda/lib64" NO_DEFAULT_PATH)
+foreach(_v "${_torch}/version.py" "${_torch}/build-version")
+  if(EXISTS "${_v}" AND NOT Libtorch_VERSION)
+    file(STRINGS "${_v}" _line REGEX "[0-9]+\\.[0-9]+\\.[0-9]+" LIMIT_COUNT 1)
+    string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" Libtorch_VERSION "${_line}")
+  endif()
+endforeach()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Libtorch
+  REQUIRED_VARS Libtorch_torch_cpu_LIBRARY Libtorch_c10_LIBRARY Libtorch_INCLUDE_DIR
+  VERSION_VAR Libtorch_VERSION)
+if(Libtorch_FOUND AND NOT TARGET Libtorch::torch_cpu)
+  function(_libtorch_add name file)
+    add_library(Libtorch::${name} SHARED IMPORTED)
+    set_target_properties(Libtorch::${name} PROPERTIES IMPORTED_LOCATION "${file}")
+    target_include_directories(Libtorch::${name} SYSTEM INTERFACE ${ARGN})
+  endfunction()
+  _libtorch_add(c10 "${Libtorch_c10_LIBRARY}" "${Libtorch_INCLUDE_DIR}")
+  _libtorch_add(torch_cpu "${Libtorch_torch_cpu_LIBRARY}" "${Libtorch_INCLUDE_DIR}" "${Libtorch_API_INCLUDE_DIR}")
+  target_link_libraries(Libtorch::torch_cpu INTERFACE Libtorch::c10)
+  # torch's headers bring an fmt of their own, newer than a system's; it has no library, so it is used as headers.
+  target_compile_definitions(Libtorch::torch_cpu INTERFACE FMT_HEADER_ONLY)
+  if(Libtorch_cudart_LIBRARY AND Libtorch_c10_cuda_LIBRARY)
+    set(_cuda_include "${_site}/nvidia/cu13/include")
+    if(NOT EXISTS "${_cuda_include}/cuda_runtime.h")
+      set(_cuda_include "/usr/local/cuda/include")
+    endif()
+    _libtorch_add(cudart "${Libtorch_cudart_LIBRARY}" "${_cuda_include}")
+    _libtorch_add(c10_cuda "${Libtorch_c10_cuda_LIBRARY}" "${Libtorch_INCLUDE_DIR}")
+    target_link_libraries(Libtorch::c10_cuda INTERFACE Libtorch::c10 Libtorch::cudart)
+  endif()
+endif()

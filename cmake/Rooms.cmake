@@ -1,0 +1,29 @@
+# openwork_room(NAME SOURCES a.cpp ... LINKS target ... [TORCH])
+#   A room of the house: static library openwork_NAME from the calling folder's sources. Its link line
+#   is the picture of docs/walk.md: a room links the rooms below it and no other.
+# openwork_test(NAME SOURCES a.cpp ... LINKS target ... [TORCH])
+#   A GoogleTest program, each of its tests a ctest test, run from the source tree.
+function(openwork_room name)
+  cmake_parse_arguments(ROOM "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  add_library(openwork_${name} STATIC ${ROOM_SOURCES})
+  target_include_directories(openwork_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(openwork_${name} PUBLIC ${ROOM_LINKS})
+  if(ROOM_TORCH)
+    target_link_libraries(openwork_${name} PUBLIC Libtorch::torch_cpu)
+    target_precompile_headers(openwork_${name} REUSE_FROM openwork_pch)
+  endif()
+endfunction()
+
+function(openwork_test name)
+  cmake_parse_arguments(TEST "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${TEST_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE ${TEST_LINKS} GTest::gmock_main)
+  if(TEST_TORCH)
+    target_link_libraries(${name} PRIVATE Libtorch::torch_cpu)
+    target_precompile_headers(${name} REUSE_FROM openwork_pch)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  gtest_discover_tests(${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" DISCOVERY_TIMEOUT 120
+    PROPERTIES TIMEOUT 900 ENVIRONMENT "OPENWORK_PROGRAM=${CMAKE_BINARY_DIR}/openwork")
+endfunction()

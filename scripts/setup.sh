@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Brings what the build needs and says in one line what it could not bring: Debian packages by apt where it
+# may, libtorch by pip into build/torch. An existing libtorch is taken from OPENWORK_TORCH or the active Python
+# environment. Writes its findings to build/setup.mk. A second run on a set-up machine returns at once.
+# With an argument "cuda" it also brings nvcc (as pip packages), to compile the GPU kernels without a toolkit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p build
+
+packages=(build-essential cmake ninja-build ccache pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev
+  libpcre2-dev libutf8proc-dev liblzma-dev libzstd-dev libcurl4-openssl-dev libssl-dev libgtest-dev libgmock-dev
+  libbenchmark-dev libcpp-httplib-dev python3 python3-pip clang clang-format clang-tidy libclang-rt-14-dev)
+torch_packages=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+nvcc_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+missing_packages() {
+  command -v dpkg-query >/dev/null || return 0
+  local package
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+  done
+}
+
+install_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  # python and pip may come from elsewhere; only ask for Debian's where there are none.
+  if python3 -m pip --version >/dev/null 2>&1; then
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | grep -vxE 'python3|python3-pip' || true)
+  fi
+  [ "${#missing[@]}" -eq 0 ] || [ -z "${missing[0]}" ] && return 0
+  local apt=(apt-get)
+  if [ "$(id -u)" -ne 0 ]; then apt=(sudo -n apt-get); fi
+  if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; }; then
+    say "please install: ${missing[*]}"
+    exit 1
+  fi
+  say "installing ${missing[*]}"
+  "${apt[@]}" update -qq
+  DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends "${missing[@]}" >build/apt.log 2>&1 ||
+    { say "apt-get failed (see build/apt.log); please install: ${missing[*]}"; exit 1; }
+}
+
+has_torch() { [ -e "$1/lib/libtorch_cpu.so" ] || [ -e "$1/torch/lib/libtorch_cpu.so" ]; }
+
+find_torch() {
+  if [ -n "${OPENWORK_TORCH:-}" ]; then
+    has_torch "$OPENWORK_TORCH" || { say "OPENWORK_TORCH=$OPENWORK_TORCH holds no libtorch (lib/libtorch_cpu.so)"; exit 1; }
+    (cd "$OPENWORK_TORCH" && pwd)
+    return
+  fi
+  if [ -n "${VIRTUAL_ENV:-}${CONDA_PREFIX:-}" ]; then
+    local site
+    site=$(python3 -c "import importlib.util as u,os
+s=u.find_spec('torch')
+print(os.path.dirname(list(s.submodule_search_locations)[0]) if s else '')" 2>/dev/null || true)
+    if [ -n "$site" ] && has_torch "$site"; then echo "$site"; return; fi
+  fi
+  echo "$PWD/build/torch"
+}
+
+bring_by_pip() {
+  local target=$1; shift
+  say "pip install --target $target $*"
+  python3 -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$target" "$@" ||
+    { say "pip failed; please install libtorch 2.11 and set OPENWORK_TORCH=/path"; exit 1; }
+}
+
+install_packages
+torch=$(find_torch)
+has_torch "$torch" || bring_by_pip "$torch" "${torch_packages[@]}"
+if [ "${1:-}" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x "$torch/nvidia/cu13/bin/nvcc" ]; then
+  bring_by_pip "$torch" "${nvcc_packages[@]}"
+fi
+settings="TORCH := $torch"
+[ "$(cat build/setup.mk 2>/dev/null)" = "$settings" ] || echo "$settings" >build/setup.mk

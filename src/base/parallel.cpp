@@ -1,0 +1,45 @@
+#include "base/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace openwork {
+namespace {
+
+std::atomic<int> chosen_count{0};
+
+}  // namespace
+
+int thread_count() {
+  const int chosen = chosen_count.load();
+  return chosen > 0 ? chosen : std::max(1u, std::thread::hardware_concurrency());
+}
+
+void set_thread_count(int count) { chosen_count.store(count); }
+
+void parallel_for(size_t count, const std::function<void(size_t)>& work) {
+  const size_t threads = std::min<size_t>(count, static_cast<size_t>(thread_count()));
+  std::atomic<size_t> next{0};
+  std::exception_ptr first_error;
+  std::mutex error_mutex;
+  const auto run = [&] {
+    try {
+      for (size_t i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      next.store(count);
+      const std::scoped_lock lock(error_mutex);
+      if (!first_error) first_error = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> helpers;
+  for (size_t t = 1; t < threads; ++t) helpers.emplace_back(run);
+  run();
+  helpers.clear();  // joins
+  if (first_error) std::rethrow_exception(first_error);
+}
+
+}  // namespace openwork

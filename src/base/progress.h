@@ -1,0 +1,38 @@
+// Progress on standard error: a bar that redraws itself on a terminal, a plain line now and then elsewhere,
+// nothing when quiet. Results never go here; they go to standard output.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace openwork {
+
+// Turns all notes and bars off (`--quiet`) or on again.
+void set_quiet(bool quiet);
+bool is_quiet();
+
+// One line on standard error, unless quiet.
+void note(std::string_view line);
+
+// `name` then how much of `total` is done, with time left; total 0 means unknown.
+class Progress {
+ public:
+  Progress(std::string name, uint64_t total, std::string unit = "");
+  ~Progress();  // ends the line
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void advance(uint64_t amount) { set(done_ + amount); }
+  void set(uint64_t done, std::string_view detail = "");
+
+ private:
+  void draw(bool last);
+
+  std::string name_, unit_, detail_;
+  uint64_t total_, done_ = 0;
+  bool terminal_, drawn_ = false;
+  std::chrono::steady_clock::time_point start_, last_draw_;
+};
+
+}  // namespace openwork

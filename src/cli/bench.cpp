@@ -1,0 +1,52 @@
+// openwork bench: speeds as ratios to a plain way, measured in the same run on the same machine.
+#include "cli/bench.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/verbs.h"
+
+namespace openwork {
+namespace {
+
+struct BenchTable {
+  const char* name;
+  nlohmann::json (*run)(const BenchOptions&);
+};
+
+constexpr BenchTable kBenches[] = {{"load", bench_load}};
+
+void run_bench(const BenchOptions& options) {
+  apply_common_options(options.common);
+  for (const BenchTable& bench : kBenches) {
+    if (options.what != bench.name) continue;
+    nlohmann::json result = bench.run(options);
+    result["bench"] = options.what;
+    result["protocol"].update(make_protocol(options.common));
+    write_json_result(options.common, result);
+    return;
+  }
+  fail_input(fmt::format("unknown benchmark '{}'", printable(options.what)), "bench", "use load, tokenize or attention");
+}
+
+}  // namespace
+
+void add_bench_verb(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* verb = app.add_subcommand("bench", "speeds as ratios to a plain way, measured in the same run");
+  verb->add_option("WHAT", options->what, "load, tokenize or attention")->required();
+  verb->add_option("--model", options->model, "the model (load) or tokenizer (tokenize)")->capture_default_str();
+  verb->add_option("--data", options->data, "text to tokenize (tokenize)")->type_name("FILE");
+  verb->add_option("--python", options->python, "a Python with the tokenizers package, to measure beside (tokenize)");
+  verb->add_flag("--long", options->long_run, "also the largest shapes (attention)");
+  verb->add_option("--repeats", options->repeats, "timed repetitions; the median counts")->type_name("N")->check(between(1, 1000))->capture_default_str();
+  add_common_options(*verb, options->common);
+  verb->footer(
+      "Examples:\n"
+      "  openwork bench load --model openwork-8m\n"
+      "  openwork bench tokenize --data text.txt --python python3\n"
+      "  openwork bench attention --device cuda --json attention.json");
+  verb->callback([options] { run_bench(*options); });
+}
+
+}  // namespace openwork

@@ -1,0 +1,20 @@
+// The benchmarks behind `openwork bench`, one function each: prints its table, returns its rows as JSON.
+#pragma once
+#include <string>
+
+#include "cli/common.h"
+
+namespace openwork {
+
+struct BenchOptions {
+  CommonOptions common;
+  std::string what, model = "openwork-8m", data, python;
+  bool long_run = false;
+  int repeats = 5;
+};
+
+nlohmann::json bench_load(const BenchOptions& options);            // opening a model, against plain read()
+nlohmann::json bench_tokenize(const BenchOptions& options);        // against the reference package
+nlohmann::json bench_attention_verb(const BenchOptions& options);  // the operator, against dense and plain
+
+}  // namespace openwork

@@ -1,0 +1,48 @@
+// What every verb shares: the common options, choosing a device, writing results, the protocol that results
+// carry. A verb makes a CommonOptions, adds its options with add_common_options, and calls
+// apply_common_options first thing when it runs.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace openwork {
+
+struct CommonOptions {
+  std::string device = "auto";  // auto, cpu, cuda, cuda:N
+  std::string dtype = "fp32";   // fp32, bf16
+  std::string bos = "auto";     // auto, yes, no
+  int threads = 0;              // 0: all cores
+  uint64_t seed = 0;
+  std::string json;             // a file, "-" for standard output, empty for none
+  bool quiet = false;
+};
+
+void add_common_options(CLI::App& verb, CommonOptions& options);
+void apply_common_options(const CommonOptions& options);  // threads and quiet
+
+// A number between two others, without the clutter CLI11 would put into the help.
+template <typename Number>
+CLI::Validator between(Number low, Number high) {
+  return CLI::Range(low, high).description("");
+}
+
+// Prints a line of results on standard output, unless JSON goes there.
+void print_result(const CommonOptions& options, std::string_view line);
+
+// Writes `result` where --json says; nothing when it was not given. Files are written beside, then renamed.
+void write_json_result(const CommonOptions& options, const nlohmann::json& result);
+
+// Program version, device, dtype, seed, threads and beginning-token rule; verbs add models, data and prompts.
+nlohmann::json make_protocol(const CommonOptions& options);
+
+// A protocol's record of model files: {"name", "path" (file name only), "sha256"}.
+nlohmann::json describe_model_files(const std::string& name);
+
+// "1,2,3" as numbers; fails naming the option.
+std::vector<int64_t> parse_id_list(const std::string& text, const std::string& option);
+
+}  // namespace openwork

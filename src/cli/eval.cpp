@@ -1,0 +1,101 @@
+// openwork eval: held-out loss and kept edges of one or more models on the same text.
+#include <fmt/format.h>
+
+#include "analyze/held_out.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/common.h"
+#include "cli/open.h"
+#include "cli/verbs.h"
+#include "io/sha256.h"
+#include "text/documents.h"
+
+namespace openwork {
+namespace {
+
+struct EvalOptions {
+  CommonOptions common;
+  std::vector<std::string> models, data;
+  int64_t context = 0, blocks = 0;
+};
+
+nlohmann::json to_json(const std::string& name, const HeldOutResult& result, const TokenBlocks& blocks) {
+  return {{"name", name},
+          {"nats_per_token", result.nats_per_token},
+          {"interval", {result.interval.low, result.interval.high}},
+          {"bits_per_byte", result.bits_per_byte},
+          {"kept_edges", result.kept_edges},
+          {"open_heads", result.open_heads},
+          {"closed_heads", result.closed_heads},
+          {"heads", result.heads},
+          {"tokens", result.tokens},
+          {"documents", result.documents},
+          {"blocks", result.blocks},
+          {"context", blocks.context},
+          {"seconds", result.seconds}};
+}
+
+nlohmann::json evaluate_model(const EvalOptions& options, const std::string& name, std::string& device) {
+  const Transformer model = open_model(name, options.common);
+  device = model.device().str();
+  const Tokenizer tokenizer = open_tokenizer(name);
+  const int64_t context = options.context > 0 ? options.context : std::min<int64_t>(model.config().context, 1024);
+  if (context > model.config().context) {
+    fail_input(fmt::format("--context {}", context), name, fmt::format("the model's context is {}", model.config().context));
+  }
+  const TokenBlocks blocks = read_blocks({options.data.begin(), options.data.end()}, tokenizer,
+                                         end_of_text(tokenizer, model.config()), context, options.blocks);
+  for (const int32_t token : blocks.tokens) {
+    if (token < 0 || token >= model.config().vocabulary) {
+      fail_input(fmt::format("token id {}", token), name, "the tokenizer and the model do not belong together");
+    }
+  }
+  Progress progress("eval " + name, static_cast<uint64_t>(blocks.count), " blocks");
+  const HeldOutResult result = evaluate_held_out(model, blocks, options.common.seed,
+                                                 [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
+  print_result(options.common,
+               fmt::format("{:<24} {:>8.4f} [{:.4f}, {:.4f}] {:>8.4f} {:>9.3f} % {:>6} {:>7} {:>9} {:>6}", name,
+                           result.nats_per_token, result.interval.low, result.interval.high, result.bits_per_byte,
+                           100 * result.kept_edges, result.open_heads, result.closed_heads, result.tokens, result.documents));
+  return to_json(name, result, blocks);
+}
+
+void run_eval(const EvalOptions& options) {
+  apply_common_options(options.common);
+  print_result(options.common, fmt::format("{:<24} {:>8} {:<16} {:>8} {:>11} {:>6} {:>7} {:>9} {:>6}", "model", "nats/tok",
+                                           "95 % interval", "bits/B", "kept edges", "open", "closed", "tokens", "docs"));
+  nlohmann::json result = {{"models", nlohmann::json::array()}}, files = nlohmann::json::array(), data = nlohmann::json::array();
+  std::string device;
+  for (const std::string& name : options.models) result["models"].push_back(evaluate_model(options, name, device));
+  if (options.common.json.empty()) return;
+  for (const std::string& name : options.models) files.push_back(describe_model_files(name));
+  for (const std::string& path : options.data) {
+    data.push_back({{"file", std::filesystem::path(path).filename().string()}, {"sha256", sha256_of_file(path)}});
+  }
+  result["protocol"] = make_protocol(options.common);
+  result["protocol"].update({{"models", files}, {"data", data}, {"device", device}, {"blocks", options.blocks},
+                             {"gates", "hard"}, {"bootstrap", "documents, 2000 draws"}});
+  write_json_result(options.common, result);
+}
+
+}  // namespace
+
+void add_eval_verb(CLI::App& app) {
+  auto options = std::make_shared<EvalOptions>();
+  CLI::App* verb = app.add_subcommand("eval", "held-out nats per token, bits per byte and kept edges, with 95 % intervals");
+  verb->add_option("MODEL", options->models, "one or more models")->required()->expected(1, 64);
+  verb->add_option("--data", options->data, "text, .xz, .zst, JSONL or token shards")->required()->expected(1, 4096)->type_name("FILE...");
+  verb->add_option("--context", options->context, "tokens per block (default: the model's context, at most 1024)")
+      ->check(between(1, 1 << 24))->type_name("N");
+  verb->add_option("--blocks", options->blocks, "at most N blocks (default: all)")->check(between(1, 1 << 30))->type_name("N");
+  add_common_options(*verb, options->common);
+  verb->footer(
+      "The text is split at <|endoftext|>; documents, each followed by the end-of-text token, are joined and cut\n"
+      "into blocks of N tokens, each predicting its next token too. Documents are resampled for the interval.\n"
+      "Examples:\n"
+      "  openwork eval openwork-8m --data held_out.txt.xz --context 512 --blocks 400\n"
+      "  openwork eval dense/ sparse/ --data held_out.jsonl --json result.json");
+  verb->callback([options] { run_eval(*options); });
+}
+
+}  // namespace openwork

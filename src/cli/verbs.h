@@ -1,0 +1,18 @@
+// The table of verbs: each add_*_verb adds one subcommand with its options, help and examples, and lives in a
+// file of its own. run_program builds the program from the table and turns errors into one line and exit codes.
+#pragma once
+#include <CLI/CLI.hpp>
+
+namespace openwork {
+
+void add_models_verb(CLI::App& app);
+void add_fetch_verb(CLI::App& app);
+void add_inspect_verb(CLI::App& app);
+void add_run_verb(CLI::App& app);
+void add_tokenize_verb(CLI::App& app);
+void add_eval_verb(CLI::App& app);
+void add_bench_verb(CLI::App& app);
+
+int run_program(int argc, char** argv);
+
+}  // namespace openwork

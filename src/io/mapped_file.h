@@ -1,0 +1,31 @@
+// A file as a span of bytes: mapped read-only and private, so nothing is read until it is touched and
+// nothing is ever written back. The map lasts as long as the object.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace openwork {
+
+class MappedFile {
+ public:
+  // Fails (bad input) when the path is missing, not a regular file, or may not be read. An empty file maps
+  // to an empty span.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+
+  // Lets the system drop the whole pages inside `part` (which must lie in bytes()); they are read from the
+  // file again on the next touch. Pages shared with a neighbour stay.
+  void release(std::span<const std::byte> part) const;
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace openwork

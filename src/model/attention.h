@@ -1,0 +1,39 @@
+// One layer's attention from q, k, v to z, by the cheapest way that serves what was asked:
+//   dense, nothing asked      the fused kernel (scaled_dot_product_attention)
+//   gated, nothing asked      openwork::gated_attention
+//   scores, gate or pattern tapped, or gated behind a cache: written out (METHOD 1), T x K numbers per head
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "model/activations.h"
+#include "model/config.h"
+
+namespace openwork {
+
+// How gates are drawn: hard at inference; sampled in training, from the seed of this layer and step.
+struct GateDraw {
+  std::optional<int64_t> seed;
+  int64_t first = 0;  // index of the first prompt in the step's global batch
+};
+
+struct AttentionCall {
+  Tensor q;          // [B, H, T, d]
+  Tensor k, v;       // [B, G, K, d], K >= T: the last T keys are the queries' own positions
+  Tensor gate_bias;  // [H]; undefined where there is no gate
+  GateKind gate = GateKind::kNone;
+  double scale = 1;
+  int64_t layer = 0;
+  GateDraw draw;
+  const Taps* taps = nullptr;
+};
+
+struct AttentionResult {
+  Tensor z;                // [B, H, T, d]
+  Tensor penalty, active;  // [B, H], of gated layers; METHOD 1
+};
+
+AttentionResult attend(const AttentionCall& call);
+
+}  // namespace openwork

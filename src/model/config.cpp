@@ -1,0 +1,162 @@
+#include "model/config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+
+namespace openwork {
+
+double ModelConfig::score_scale(int64_t layer) const {
+  double scale = scale_scores ? 1.0 / std::sqrt(static_cast<double>(head_size)) : 1.0;
+  if (scale_by_layer) scale /= static_cast<double>(layer + 1);
+  return scale;
+}
+
+const char* gate_name(GateKind gate) {
+  switch (gate) {
+    case GateKind::kScore: return "score";
+    case GateKind::kLogprob: return "logprob";
+    case GateKind::kNone: break;
+  }
+  return "none";
+}
+
+GateKind parse_gate(const std::string& name, const std::string& where) {
+  if (name == "score") return GateKind::kScore;
+  if (name == "logprob") return GateKind::kLogprob;
+  fail_input(fmt::format("unknown gate '{}'", name), where, "use 'score' or 'logprob'");
+}
+
+ConfigReader::ConfigReader(const nlohmann::json& config, std::string origin)
+    : config_(config), origin_(std::move(origin)) {
+  if (!config.is_object()) fail_input("the configuration is not a JSON object", origin_, "check the file");
+}
+
+const nlohmann::json* ConfigReader::find(const char* key) const {
+  const auto it = config_.find(key);
+  return it == config_.end() || it->is_null() ? nullptr : &*it;
+}
+
+void ConfigReader::refuse(const std::string& key, const std::string& seen, const std::string& wanted) const {
+  fail_input(fmt::format("{} is {}, wanted {}", key, seen, wanted), origin_, "correct the configuration");
+}
+
+int64_t ConfigReader::positive(const char* key) const {
+  if (!find(key)) refuse(key, "missing", "a whole number above 0");
+  return positive_or(key, 0);
+}
+
+int64_t ConfigReader::positive_or(const char* key, int64_t fallback) const {
+  constexpr int64_t kLargest = int64_t{1} << 31;  // far above any model; keeps products of two within 64 bits
+  const nlohmann::json* value = find(key);
+  if (!value) return fallback;
+  if (!value->is_number_integer() || value->get<int64_t>() < 1 || value->get<int64_t>() > kLargest) {
+    refuse(key, value->dump(), "a whole number from 1 to 2^31");
+  }
+  return value->get<int64_t>();
+}
+
+double ConfigReader::number_or(const char* key, double fallback) const {
+  return optional_number(key).value_or(fallback);
+}
+
+std::optional<double> ConfigReader::optional_number(const char* key) const {
+  const nlohmann::json* value = find(key);
+  if (!value) return std::nullopt;
+  if (!value->is_number() || !std::isfinite(value->get<double>())) refuse(key, value->dump(), "a number");
+  return value->get<double>();
+}
+
+bool ConfigReader::flag_or(const char* key, bool fallback) const {
+  const nlohmann::json* value = find(key);
+  if (!value) return fallback;
+  if (!value->is_boolean()) refuse(key, value->dump(), "true or false");
+  return value->get<bool>();
+}
+
+std::string ConfigReader::text_or(const char* key, const std::string& fallback) const {
+  const nlohmann::json* value = find(key);
+  if (!value) return fallback;
+  if (!value->is_string()) refuse(key, value->dump(), "a text");
+  return value->get<std::string>();
+}
+
+std::optional<int64_t> ConfigReader::optional_id(const char* key) const {
+  const nlohmann::json* value = find(key);
+  if (value && value->is_array() && !value->empty()) value = &value->front();
+  if (!value || !value->is_number_integer()) return std::nullopt;
+  return value->get<int64_t>();
+}
+
+const nlohmann::json* ConfigReader::object(const char* key) const {
+  const nlohmann::json* value = find(key);
+  if (value && !value->is_object()) refuse(key, value->dump(), "an object");
+  return value;
+}
+
+Activation read_activation(const ConfigReader& reader, const char* key, const char* fallback) {
+  static const std::map<std::string, Activation> kKnown = {
+      {"gelu", Activation::kGelu},          {"gelu_new", Activation::kGeluTanh},
+      {"gelu_fast", Activation::kGeluTanh}, {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"quick_gelu", Activation::kQuickGelu}, {"relu", Activation::kRelu},
+      {"silu", Activation::kSilu},          {"swish", Activation::kSilu}};
+  const std::string name = reader.text_or(key, fallback);
+  const auto it = kKnown.find(name);
+  if (it == kKnown.end()) {
+    reader.refuse(key, "'" + name + "'", "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu or silu");
+  }
+  return it->second;
+}
+
+Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, double rotary_share,
+               double theta_fallback) {
+  // transformers 5 writes rope_parameters; before it, rope_theta stood at the top and rope_scaling beside it.
+  static const nlohmann::json kEmpty = nlohmann::json::object();
+  const nlohmann::json* parameters = reader.object("rope_parameters");
+  if (!parameters) parameters = reader.object("rope_scaling");
+  const ConfigReader inner(parameters ? *parameters : kEmpty, reader.origin());
+
+  Rope rope;
+  rope.kind = inner.text_or("rope_type", inner.text_or("type", "default"));
+  rope.theta = inner.number_or("rope_theta", reader.number_or("rope_theta", theta_fallback));
+  const double share = inner.number_or("partial_rotary_factor", reader.number_or("partial_rotary_factor", rotary_share));
+  if (!(rope.theta > 0)) reader.refuse("rope_theta", fmt::format("{}", rope.theta), "a number above 0");
+  if (!(share > 0 && share <= 1)) reader.refuse("partial_rotary_factor", fmt::format("{}", share), "within (0, 1]");
+  rope.rotary_size = static_cast<int64_t>(static_cast<double>(head_size) * share);
+  if (rope.rotary_size < 2 || rope.rotary_size % 2 != 0) {
+    reader.refuse("rotary size", fmt::format("{}", rope.rotary_size), "an even number of 2 or more");
+  }
+  static const std::map<std::string, int> kKinds = {{"default", 0}, {"linear", 0}, {"llama3", 0}, {"yarn", 0}, {"dynamic", 0}};
+  if (!kKinds.count(rope.kind)) {
+    reader.refuse("rope_type", "'" + rope.kind + "'", "default, linear, dynamic, llama3 or yarn");
+  }
+  rope.factor = inner.number_or("factor", 1.0);
+  if (!(rope.factor > 0)) reader.refuse("rope factor", fmt::format("{}", rope.factor), "a number above 0");
+  rope.low_frequency_factor = inner.number_or("low_freq_factor", 1.0);
+  rope.high_frequency_factor = inner.number_or("high_freq_factor", 4.0);
+  rope.beta_fast = inner.number_or("beta_fast", 32.0);
+  rope.beta_slow = inner.number_or("beta_slow", 1.0);
+  rope.attention_factor = inner.optional_number("attention_factor");
+  rope.mscale = inner.optional_number("mscale");
+  rope.mscale_all_dim = inner.optional_number("mscale_all_dim");
+  rope.truncate = inner.flag_or("truncate", true);
+  rope.original_context = inner.positive_or("original_max_position_embeddings",
+                                            reader.positive_or("original_max_position_embeddings", context));
+  return rope;
+}
+
+GateKind read_gate(const ConfigReader& reader) {
+  if (const nlohmann::json* gate = reader.object("attention_gate")) {
+    const ConfigReader inner(*gate, reader.origin());
+    const int64_t version = inner.positive_or("version", 1);
+    if (version != 1) reader.refuse("attention_gate.version", fmt::format("{}", version), "1");
+    return parse_gate(inner.text_or("kind", ""), reader.origin());
+  }
+  return reader.flag_or("use_sparse_attn", false) ? GateKind::kScore : GateKind::kNone;
+}
+
+}  // namespace openwork

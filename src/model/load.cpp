@@ -1,0 +1,187 @@
+#include "model/load.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "model/architecture.h"
+#include "model/transformer_lens.h"
+#include "model/weights.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_gguf(const TensorFile& file) { return file.metadata().contains("general.architecture"); }
+
+fs::path config_path(const fs::path& model) { return (fs::is_directory(model) ? model : model.parent_path()) / "config.json"; }
+
+// GGUF's q and k rows are paired (0, 1), (2, 3), ... for the other rotary convention: put them back.
+Tensor undo_interleaving(const Tensor& weight, int64_t heads) {
+  std::vector<int64_t> shape = weight.sizes().vec();
+  return weight.view({heads, shape[0] / heads / 2, 2, -1}).transpose(1, 2).reshape(shape);
+}
+
+Tensor heads_from_blocks(const Tensor& qkv, int64_t heads) {
+  return qkv.view({3, heads, qkv.size(0) / 3 / heads, -1}).transpose(0, 1).reshape(qkv.sizes());
+}
+
+Tensor apply_layout(Layout layout, const Tensor& tensor, const ParameterSpec& spec, const ModelConfig& config) {
+  switch (layout) {
+    case Layout::kTransposed: return spec.bias ? tensor : tensor.t().contiguous();
+    case Layout::kRopeInterleaved:
+      return undo_interleaving(tensor, spec.role == Role::kQuery ? config.heads : config.kv_heads);
+    case Layout::kQkvBlocks: return heads_from_blocks(tensor, config.heads);
+    case Layout::kSame: break;
+  }
+  return tensor;
+}
+
+// Where one kind of file keeps a parameter: the names it goes by there, and how to read it.
+class ParameterSource {
+ public:
+  virtual ~ParameterSource() = default;
+  virtual Tensor read(const ParameterSpec& spec, std::set<std::string>& used) const = 0;
+  virtual bool may_ignore(const std::string& name) const = 0;
+};
+
+class HuggingFaceSource : public ParameterSource {
+ public:
+  HuggingFaceSource(const WeightReader& reader, const Architecture& architecture, const ModelConfig& config)
+      : reader_(reader), architecture_(architecture), config_(config) {}
+
+  Tensor read(const ParameterSpec& spec, std::set<std::string>& used) const override {
+    std::vector<std::string> candidates = {spec.name};
+    if (architecture_.file_names.contains(spec.role)) {
+      candidates.push_back(tensor_name(architecture_.file_names, spec.role, spec.layer, spec.bias));
+    }
+    if (!architecture_.optional_prefix.empty() && spec.name.starts_with(architecture_.optional_prefix)) {
+      candidates.push_back(spec.name.substr(architecture_.optional_prefix.size()));
+    }
+    for (const std::string& name : candidates) {
+      if (!reader_.has(name)) continue;
+      used.insert(name);
+      return reader_.read(name);
+    }
+    // A checkpoint of the published kind (use_sparse_attn) gates at score > 0 and stores no bias.
+    if (spec.role == Role::kGateBias && !config_.source.contains("attention_gate")) return at::zeros(spec.shape);
+    return reader_.read(spec.name);  // fails, naming what is missing
+  }
+
+  bool may_ignore(const std::string& name) const override {
+    for (const std::string_view ending : architecture_.ignored) {
+      if (("." + name).ends_with(ending)) return true;
+    }
+    return config_.tied && (name == "lm_head.weight" || name == "embed_out.weight");
+  }
+
+ private:
+  const WeightReader& reader_;
+  const Architecture& architecture_;
+  const ModelConfig& config_;
+};
+
+class GgufSource : public ParameterSource {
+ public:
+  GgufSource(const WeightReader& reader, const Architecture& architecture, const ModelConfig& config)
+      : reader_(reader), architecture_(architecture), config_(config) {}
+
+  Tensor read(const ParameterSpec& spec, std::set<std::string>& used) const override {
+    const std::string name = tensor_name(architecture_.gguf_names, spec.role, spec.layer, spec.bias);
+    used.insert(name);
+    const auto it = architecture_.gguf_layouts.find(spec.role);
+    const Layout layout = it == architecture_.gguf_layouts.end() ? Layout::kSame : it->second;
+    return apply_layout(layout, reader_.read(name), spec, config_);
+  }
+
+  bool may_ignore(const std::string& name) const override { return name == "rope_freqs.weight"; }
+
+ private:
+  const WeightReader& reader_;
+  const Architecture& architecture_;
+  const ModelConfig& config_;
+};
+
+class TransformerLensSource : public ParameterSource {
+ public:
+  TransformerLensSource(const WeightReader& reader, const ModelConfig& config) : reader_(reader), config_(config) {}
+
+  Tensor read(const ParameterSpec& spec, std::set<std::string>& used) const override {
+    return read_transformer_lens(reader_, spec, config_, used);
+  }
+  bool may_ignore(const std::string& name) const override { return is_transformer_lens_buffer(name); }
+
+ private:
+  const WeightReader& reader_;
+  const ModelConfig& config_;
+};
+
+void check_shape(const Tensor& tensor, const ParameterSpec& spec, const std::string& origin) {
+  if (tensor.sizes().equals(spec.shape)) return;
+  fail_input(fmt::format("tensor '{}' has shape [{}], wanted [{}]", spec.name, fmt::join(tensor.sizes(), ", "),
+                         fmt::join(spec.shape, ", ")),
+             origin, "the weights and config.json must be of the same model");
+}
+
+void check_nothing_left(const TensorFile& file, const ParameterSource& source, const std::set<std::string>& used) {
+  for (const TensorEntry& entry : file.entries()) {
+    if (used.contains(entry.name) || source.may_ignore(entry.name)) continue;
+    fail_input(fmt::format("unexpected tensor '{}'", printable(entry.name)), file.origin(),
+               "the weights and config.json must be of the same model");
+  }
+}
+
+std::unique_ptr<ParameterSource> choose_source(const WeightReader& reader, const Architecture& architecture,
+                                               const ModelConfig& config) {
+  if (is_gguf(reader.file())) return std::make_unique<GgufSource>(reader, architecture, config);
+  if (is_transformer_lens(reader.file())) return std::make_unique<TransformerLensSource>(reader, config);
+  return std::make_unique<HuggingFaceSource>(reader, architecture, config);
+}
+
+ModelConfig read_config_of(const fs::path& path, const TensorFile& file) {
+  if (is_gguf(file)) {
+    nlohmann::json config = config_from_gguf(file.metadata(), file.origin());
+    config["tie_word_embeddings"] = file.find("output.weight") == nullptr;
+    ModelConfig result = read_model_config(config, file.origin());
+    if (const TensorEntry* divisors = file.find("rope_freqs.weight")) {
+      result.rope.frequency_divisors.resize(static_cast<size_t>(divisors->element_count()));
+      read_f32(*divisors, result.rope.frequency_divisors);
+    }
+    return result;
+  }
+  const fs::path json_path = config_path(path);
+  ModelConfig config = read_model_config(read_json_file(json_path), json_path.string());
+  if (is_transformer_lens(file)) adapt_to_transformer_lens(file, config);
+  return config;
+}
+
+}  // namespace
+
+ModelConfig load_config(const fs::path& path) { return read_config_of(path, *open_weights(path)); }
+
+Transformer load_model(const fs::path& path, const LoadOptions& options) {
+  const std::shared_ptr<const TensorFile> file = open_weights(path);
+  ModelConfig config = read_config_of(path, *file);
+  const Architecture& architecture = architecture_named(config.architecture, file->origin());
+  const WeightReader reader(file, options.dtype, options.trainable);
+  const std::unique_ptr<ParameterSource> source = choose_source(reader, architecture, config);
+
+  NamedTensors parameters;
+  std::set<std::string> used;
+  for (const ParameterSpec& spec : list_parameters(architecture, config)) {
+    Tensor tensor = source->read(spec, used);
+    check_shape(tensor, spec, file->origin());
+    parameters.emplace_back(spec.name, tensor.to(options.device));
+  }
+  check_nothing_left(*file, *source, used);
+  Transformer model(std::move(config), std::move(parameters));
+  if (options.trainable) model.require_grad(true);
+  return model;
+}
+
+}  // namespace openwork

@@ -1,0 +1,27 @@
+// Rotary positions: tables of cosines and sines for the positions asked for, and turning q or k by them.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "model/config.h"
+
+namespace openwork {
+
+using at::Tensor;
+
+// Frequencies of the pairs of a head's first rotary_size numbers, double, one per pair. `tokens` matters
+// to the kind 'dynamic' alone, whose frequencies change with the length of the text.
+std::vector<double> rotary_frequencies(const Rope& rope, int64_t tokens);
+
+// What cosines and sines are multiplied by (yarn; 1 otherwise).
+double rotary_magnitude(const Rope& rope);
+
+struct RotaryTable {
+  Tensor cosine, sine;  // [T, rotary_size / 2]
+};
+
+RotaryTable make_rotary_table(const Rope& rope, int64_t first_position, int64_t tokens, const at::TensorOptions& options);
+
+// x [B, T, H, d] with its first rotary_size numbers turned.
+Tensor rotate(const Tensor& x, const RotaryTable& table);
+
+}  // namespace openwork

@@ -1,0 +1,261 @@
+#include "model/transformer.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "model/architecture.h"
+#include "model/rotary.h"
+
+namespace openwork {
+namespace {
+
+Tensor activate(Activation activation, const Tensor& x) {
+  switch (activation) {
+    case Activation::kGelu: return at::gelu(x);
+    case Activation::kGeluTanh: return at::gelu(x, "tanh");
+    case Activation::kQuickGelu: return x * at::sigmoid(1.702 * x);
+    case Activation::kRelu: return at::relu(x);
+    case Activation::kSilu: return at::silu(x);
+  }
+  return x;
+}
+
+Tensor rms_normalise(const Tensor& x, const Tensor& weight, double epsilon) {
+  return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
+}
+
+// Finds parameters by the part they play, and hands out undefined tensors for those a model has not.
+class ParameterFinder {
+ public:
+  ParameterFinder(const ModelConfig& config, const NamedTensors& parameters) : transposed_(config.transposed_linear) {
+    const auto specs = list_parameters(architecture_named(config.architecture, "model"), config);
+    for (size_t n = 0; n < specs.size(); ++n) {
+      if (n >= parameters.size() || parameters[n].first != specs[n].name) {
+        fail(fmt::format("parameter {} is missing", specs[n].name), "model", "this is a defect: please report it");
+      }
+      found_[{specs[n].role, specs[n].layer, specs[n].bias}] = parameters[n].second;
+    }
+  }
+
+  Tensor weight(Role role, int64_t layer = -1) const { return find(role, layer, false); }
+  Tensor bias(Role role, int64_t layer = -1) const { return find(role, layer, true); }
+  Norm norm(Role role, int64_t layer = -1) const { return {weight(role, layer), bias(role, layer)}; }
+  Linear linear(Role role, int64_t layer) const { return {weight(role, layer), bias(role, layer), transposed_}; }
+
+ private:
+  Tensor find(Role role, int64_t layer, bool bias) const {
+    const auto it = found_.find({role, layer, bias});
+    return it == found_.end() ? Tensor() : it->second;
+  }
+
+  bool transposed_;
+  std::map<std::tuple<Role, int64_t, bool>, Tensor> found_;
+};
+
+}  // namespace
+
+struct Transformer::Pass {
+  const ForwardOptions& options;
+  RotaryTable rotary;
+};
+
+Tensor Linear::operator()(const Tensor& x) const {
+  return at::linear(x, matrix(), bias.defined() ? std::optional<Tensor>(bias) : std::nullopt);
+}
+
+Transformer::Transformer(ModelConfig config, NamedTensors parameters)
+    : config_(std::move(config)), parameters_(std::move(parameters)) {
+  const ParameterFinder finder(config_, parameters_);
+  embedding_ = finder.weight(Role::kEmbedding);
+  positions_ = finder.weight(Role::kPositions);
+  unembedding_ = config_.tied ? embedding_ : finder.weight(Role::kUnembedding);
+  unembedding_bias_ = finder.bias(Role::kUnembedding);
+  final_norm_ = finder.norm(Role::kFinalNorm);
+  for (int64_t n = 0; n < config_.layers; ++n) {
+    layers_.push_back({.norm1 = finder.norm(Role::kNorm1, n),
+                       .norm2 = finder.norm(Role::kNorm2, n),
+                       .query_norm = finder.norm(Role::kQueryNorm, n),
+                       .key_norm = finder.norm(Role::kKeyNorm, n),
+                       .qkv = finder.linear(Role::kQkv, n),
+                       .query = finder.linear(Role::kQuery, n),
+                       .key = finder.linear(Role::kKey, n),
+                       .value = finder.linear(Role::kValue, n),
+                       .attention_output = finder.linear(Role::kAttentionOutput, n),
+                       .gate = finder.linear(Role::kGate, n),
+                       .up = finder.linear(Role::kUp, n),
+                       .down = finder.linear(Role::kDown, n),
+                       .gate_bias = finder.weight(Role::kGateBias, n)});
+  }
+}
+
+void Transformer::require_grad(bool on) {
+  for (auto& [name, tensor] : parameters_) tensor.set_requires_grad(on);
+}
+
+Tensor Transformer::forward(const Tensor& ids, const ForwardOptions& options) const {
+  Tensor x = run_layers(embed(ids, options), 0, config_.layers, options);
+  if (options.cache) options.cache->advance(ids.size(1));
+  if (options.last_only) x = x.narrow(1, x.size(1) - 1, 1);
+  return unembed(x, options);
+}
+
+Tensor Transformer::embed(const Tensor& ids, const ForwardOptions& options) const {
+  const int64_t past = options.cache ? options.cache->length() : 0, tokens = ids.size(1);
+  if (past + tokens > config_.context) {
+    fail_input(fmt::format("{} tokens, but the model's context is {}", past + tokens, config_.context), "prompt",
+               "use a shorter prompt");
+  }
+  Tensor x = tap(options.taps, Site::kEmbed, -1, at::embedding(embedding_, ids, config_.padding_token.value_or(-1)));
+  if (!positions_.defined()) return x;
+  const Tensor positions = positions_.narrow(0, past, tokens).unsqueeze(0).expand_as(x);
+  return x + tap(options.taps, Site::kPositions, -1, positions);
+}
+
+Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const ForwardOptions& options) const {
+  Pass pass{options, {}};
+  if (config_.positions == Positions::kRotary) {
+    const int64_t past = options.cache ? options.cache->length() : 0;
+    pass.rotary = make_rotary_table(config_.rope, past, x.size(1), x.options());
+  }
+  for (int64_t n = from; n < to; ++n) x = run_layer(x, n, pass);
+  return x;
+}
+
+Tensor Transformer::unembed(const Tensor& x, const ForwardOptions& options) const {
+  const Tensor normal = normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
+  return Linear{unembedding_, unembedding_bias_}(normal);
+}
+
+Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass) const {
+  const Taps* taps = pass.options.taps;
+  const Tensor x = tap(taps, Site::kResidPre, index, input);
+  Tensor out;
+  if (config_.parallel_residual) {
+    out = x + run_attention(x, index, pass) + run_mlp(x, index, pass);
+  } else {
+    const Tensor middle = tap(taps, Site::kResidMid, index, x + run_attention(x, index, pass));
+    out = middle + run_mlp(middle, index, pass);
+  }
+  return tap(taps, Site::kResidPost, index, out);
+}
+
+Tensor Transformer::run_attention(const Tensor& x, int64_t index, const Pass& pass) const {
+  const Taps* taps = pass.options.taps;
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
+  const Tensor input =
+      norm_before ? normalise(layer.norm1, x, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index) : x;
+  const Tensor z = gather_values(project_heads(input, index, pass), index, pass);  // [B, T, H, d]
+  Tensor out = write_heads(z, index, taps);
+  if (!norm_before) out = normalise(layer.norm1, out, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index);
+  return tap(taps, Site::kAttentionOut, index, out);
+}
+
+Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index, const Pass& pass) const {
+  const Taps* taps = pass.options.taps;
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const int64_t B = input.size(0), T = input.size(1), d = config_.head_size;
+  Tensor q, k, v;
+  if (config_.qkv_layout == QkvLayout::kSeparate) {
+    q = layer.query(input), k = layer.key(input), v = layer.value(input);
+  } else {
+    Tensor qkv = layer.qkv(input);  // [B, T, 3 H d]
+    if (config_.qkv_layout == QkvLayout::kFusedPerHead) qkv = qkv.view({B, T, config_.heads, 3 * d});
+    const std::vector<Tensor> parts = qkv.chunk(3, -1);
+    q = parts[0], k = parts[1], v = parts[2];
+  }
+  if (config_.qk_norm) {
+    q = rms_normalise(q, layer.query_norm.weight, config_.norm_epsilon);
+    k = rms_normalise(k, layer.key_norm.weight, config_.norm_epsilon);
+  }
+  if (config_.clip_qkv) {
+    const double limit = *config_.clip_qkv;
+    q = q.clamp(-limit, limit), k = k.clamp(-limit, limit), v = v.clamp(-limit, limit);
+  }
+  q = tap(taps, Site::kQuery, index, q.reshape({B, T, config_.heads, d}));
+  k = tap(taps, Site::kKey, index, k.reshape({B, T, config_.kv_heads, d}));
+  v = tap(taps, Site::kValue, index, v.reshape({B, T, config_.kv_heads, d}));
+  if (config_.positions == Positions::kRotary) {
+    q = tap(taps, Site::kRotatedQuery, index, rotate(q, pass.rotary));
+    k = tap(taps, Site::kRotatedKey, index, rotate(k, pass.rotary));
+  }
+  return {q, k, v};
+}
+
+Tensor Transformer::gather_values(const Heads& heads, int64_t index, const Pass& pass) const {
+  const ForwardOptions& options = pass.options;
+  AttentionCall call{heads.q.transpose(1, 2),
+                     heads.k.transpose(1, 2),
+                     heads.v.transpose(1, 2),
+                     layers_[static_cast<size_t>(index)].gate_bias,
+                     config_.gate,
+                     config_.score_scale(index),
+                     index,
+                     options.draw,
+                     options.taps};
+  if (call.draw.seed) call.draw.seed = static_cast<int64_t>(mix_seed(static_cast<uint64_t>(*call.draw.seed), index));
+  if (options.cache) std::tie(call.k, call.v) = options.cache->extend(index, call.k, call.v);
+  const AttentionResult result = attend(call);
+  if (options.gate_totals && config_.gate != GateKind::kNone) {
+    options.gate_totals->penalty.push_back(result.penalty);
+    options.gate_totals->active.push_back(result.active);
+  }
+  return tap(options.taps, Site::kZ, index, result.z.transpose(1, 2));
+}
+
+Tensor Transformer::write_heads(const Tensor& z, int64_t index, const Taps* taps) const {
+  const Linear& output = layers_[static_cast<size_t>(index)].attention_output;
+  if (!wanted(taps, Site::kResult, index)) return output(z.reshape({z.size(0), z.size(1), -1}));
+  const Tensor by_head = output.matrix().t().reshape({config_.heads, config_.head_size, config_.width});
+  Tensor out = tap(taps, Site::kResult, index, at::einsum("bthd,hdw->bthw", {z, by_head})).sum(2);
+  return output.bias.defined() ? out + output.bias : out;
+}
+
+Tensor Transformer::run_mlp(const Tensor& x, int64_t index, const Pass& pass) const {
+  const Taps* taps = pass.options.taps;
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
+  const Tensor input = norm_before ? normalise(layer.norm2, x, taps, Site::kNorm2Scale, Site::kNorm2Normalized, index) : x;
+  Tensor post;
+  if (config_.gated_mlp) {
+    const Tensor pre = tap(taps, Site::kMlpPre, index, layer.gate(input));
+    const Tensor linear = tap(taps, Site::kMlpPreLinear, index, layer.up(input));
+    post = activate(config_.activation, pre) * linear;
+  } else {
+    post = activate(config_.activation, tap(taps, Site::kMlpPre, index, layer.up(input)));
+  }
+  Tensor out = layer.down(tap(taps, Site::kMlpPost, index, post));
+  if (!norm_before) out = normalise(layer.norm2, out, taps, Site::kNorm2Scale, Site::kNorm2Normalized, index);
+  return tap(taps, Site::kMlpOut, index, out);
+}
+
+Tensor Transformer::normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale_site, Site normal_site,
+                              int64_t layer) const {
+  Tensor out;
+  if (wanted(taps, scale_site, layer)) {
+    // The scale is an activation of its own here, so that a tap can hold it fixed.
+    const Tensor wide = x.to(at::kFloat);
+    const Tensor centred = config_.norm == NormKind::kRmsNorm ? wide : wide - wide.mean(-1, true);
+    const Tensor scale = tap(taps, scale_site, layer, (centred.square().mean(-1, true) + config_.norm_epsilon).sqrt());
+    out = (centred / scale).to(x.dtype());
+    if (norm.weight.defined()) out = out * norm.weight;
+    if (norm.bias.defined()) out = out + norm.bias;
+  } else if (config_.norm == NormKind::kRmsNorm) {
+    out = rms_normalise(x, norm.weight, config_.norm_epsilon);
+  } else {
+    out = at::layer_norm(x, {x.size(-1)}, norm.weight, norm.bias, config_.norm_epsilon);
+  }
+  return tap(taps, normal_site, layer, out);
+}
+
+Tensor next_token_loss(const Tensor& logits, const Tensor& ids) {
+  const int64_t T = ids.size(1), V = logits.size(-1);
+  const Tensor predicted = logits.narrow(1, 0, T - 1).reshape({-1, V}).to(at::kFloat);
+  return at::cross_entropy_loss(predicted, ids.narrow(1, 1, T - 1).reshape({-1}));
+}
+
+}  // namespace openwork

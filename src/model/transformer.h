@@ -1,0 +1,96 @@
+// The one transformer: every architecture is a ModelConfig over it. Parameters keep the names and layouts of
+// the Hugging Face checkpoint, so that loading copies nothing, saving changes nothing, and gradients carry
+// the names people know.
+//   Tensor logits = model.forward(ids);                       // ids [B, T] -> [B, T, V]
+//   Tensor loss = next_token_loss(logits, ids);               // mean over all next-token predictions
+// The pass may be cut open: embed, then run_layers over any range, then unembed.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/activations.h"
+#include "model/attention.h"
+#include "model/config.h"
+#include "model/key_value_cache.h"
+
+namespace openwork {
+
+struct Linear {
+  Tensor weight;  // [out, in], or [in, out] when transposed
+  Tensor bias;    // [out], or undefined
+  bool transposed = false;
+
+  Tensor operator()(const Tensor& x) const;
+  Tensor matrix() const { return transposed ? weight.t() : weight; }  // [out, in] either way
+};
+
+struct Norm {
+  Tensor weight, bias;  // [size]; undefined where the kind has none
+};
+
+struct Layer {
+  Norm norm1, norm2, query_norm, key_norm;
+  Linear qkv, query, key, value, attention_output, gate, up, down;
+  Tensor gate_bias;  // [H]
+};
+
+struct GateTotals {
+  std::vector<Tensor> penalty, active;  // per layer [B, H]
+};
+
+struct ForwardOptions {
+  const Taps* taps = nullptr;
+  KeyValueCache* cache = nullptr;    // what it holds precedes ids; it is extended by them
+  bool last_only = false;            // logits of the last position alone: [B, 1, V]
+  GateDraw draw = {};                // a gated model's noise; the layer is mixed into its seed
+  GateTotals* gate_totals = nullptr;
+};
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+class Transformer {
+ public:
+  // Takes the parameters that list_parameters names, in its order.
+  Transformer(ModelConfig config, NamedTensors parameters);
+
+  const ModelConfig& config() const { return config_; }
+  const NamedTensors& parameters() const { return parameters_; }
+  const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
+  at::Device device() const { return embedding_.device(); }
+  at::ScalarType dtype() const { return embedding_.scalar_type(); }
+
+  Tensor forward(const Tensor& ids, const ForwardOptions& options = {}) const;
+
+  Tensor embed(const Tensor& ids, const ForwardOptions& options = {}) const;                       // [B, T, D]
+  Tensor run_layers(Tensor x, int64_t from, int64_t to, const ForwardOptions& options = {}) const;  // layers [from, to)
+  Tensor unembed(const Tensor& x, const ForwardOptions& options = {}) const;                       // [B, T, V]
+
+  void require_grad(bool on);
+
+ private:
+  struct Pass;  // what the layers of one forward pass share
+  Tensor run_layer(const Tensor& x, int64_t index, const Pass& pass) const;
+  struct Heads {
+    Tensor q, k, v;  // [B, T, heads, d]
+  };
+  Tensor run_attention(const Tensor& x, int64_t index, const Pass& pass) const;
+  Heads project_heads(const Tensor& input, int64_t index, const Pass& pass) const;
+  Tensor gather_values(const Heads& heads, int64_t index, const Pass& pass) const;  // z [B, T, H, d]
+  Tensor write_heads(const Tensor& z, int64_t index, const Taps* taps) const;       // [B, T, D]
+  Tensor run_mlp(const Tensor& x, int64_t index, const Pass& pass) const;
+  Tensor normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale, Site normalized, int64_t layer) const;
+
+  ModelConfig config_;
+  NamedTensors parameters_;
+  Tensor embedding_, positions_, unembedding_, unembedding_bias_;
+  Norm final_norm_;
+  std::vector<Layer> layers_;
+};
+
+// Cross-entropy of logits [B, T, V] against ids [B, T] shifted by one, mean over the B (T - 1) predictions.
+Tensor next_token_loss(const Tensor& logits, const Tensor& ids);
+
+}  // namespace openwork

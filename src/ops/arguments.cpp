@@ -1,0 +1,105 @@
+// Checks gated_attention's arguments; see arguments.h.
+#include "ops/arguments.h"
+
+#include <ATen/ATen.h>
+
+namespace openwork {
+namespace {
+
+void check_rank(const at::Tensor& tensor, const char* name, const char* shape, int64_t rank) {
+  TORCH_CHECK(tensor.defined(), "gated_attention: ", name, " is undefined; a tensor ", shape, " is wanted");
+  TORCH_CHECK(tensor.dim() == rank, "gated_attention: ", name, " has shape ", tensor.sym_sizes(), "; ", shape,
+              " is wanted");
+  TORCH_CHECK(tensor.layout() == at::kStrided, "gated_attention: ", name, " has layout ", tensor.layout(),
+              "; a dense (strided) tensor is wanted");
+}
+
+void check_size(const at::Tensor& tensor, const char* name, int64_t dim, const c10::SymInt& wanted,
+                const char* meaning) {
+  TORCH_CHECK(tensor.sym_size(dim) == wanted, "gated_attention: ", name, " has shape ", tensor.sym_sizes(),
+              "; its size ", dim, " must be ", wanted, " (", meaning, ")");
+}
+
+void check_like(const at::Tensor& tensor, const char* name, const at::Tensor& q) {
+  TORCH_CHECK(tensor.device() == q.device(), "gated_attention: ", name, " is on ", tensor.device(),
+              "; q's device ", q.device(), " is wanted");
+}
+
+void check_dtype(const at::Tensor& tensor, const char* name, at::ScalarType wanted) {
+  TORCH_CHECK(tensor.scalar_type() == wanted, "gated_attention: ", name, " has dtype ", tensor.scalar_type(),
+              "; ", wanted, " is wanted");
+}
+
+void check_shape_of_q(const at::Tensor& tensor, const char* name, const at::Tensor& q) {
+  check_rank(tensor, name, "[B, H, T, d]", 4);
+  const char* meanings[] = {"q's batch size", "q's heads", "q's tokens", "q's head size"};
+  for (int64_t dim = 0; dim < 4; ++dim) check_size(tensor, name, dim, q.sym_size(dim), meanings[dim]);
+  check_dtype(tensor, name, q.scalar_type());
+  check_like(tensor, name, q);
+}
+
+void check_keys(const at::Tensor& tensor, const char* name, const at::Tensor& q, const at::Tensor& k) {
+  check_rank(tensor, name, "[B, Hkv, T, d]", 4);
+  check_size(tensor, name, 0, q.sym_size(0), "q's batch size");
+  check_size(tensor, name, 1, k.sym_size(1), "k's heads");
+  check_size(tensor, name, 2, q.sym_size(2), "q's tokens: attention here is of a sequence to itself");
+  check_size(tensor, name, 3, q.sym_size(3), "q's head size");
+  check_dtype(tensor, name, q.scalar_type());
+  check_like(tensor, name, q);
+}
+
+}  // namespace
+
+Gate parse_gate(std::string_view gate) {
+  if (gate == "score") return Gate::kScore;
+  TORCH_CHECK(gate == "logprob", "gated_attention: gate is '", gate, "'; 'score' or 'logprob' is wanted");
+  return Gate::kLogProb;
+}
+
+void check_gated_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const at::Tensor& bias, std::string_view gate, int64_t first) {
+  parse_gate(gate);
+  check_rank(q, "q", "[B, H, T, d]", 4);
+  const auto dtype = q.scalar_type();
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kDouble || dtype == at::kBFloat16 || dtype == at::kHalf,
+              "gated_attention: q has dtype ", dtype, "; float32, float64, bfloat16 or float16 is wanted");
+  TORCH_CHECK(q.sym_size(1) > 0 && q.sym_size(3) > 0, "gated_attention: q has shape ", q.sym_sizes(),
+              "; at least one head and a head size of at least 1 are wanted");
+  check_keys(k, "k", q, k);
+  check_keys(v, "v", q, k);
+  TORCH_CHECK(k.sym_size(1) > 0 && q.sym_size(1) % k.sym_size(1) == 0, "gated_attention: k has ",
+              k.sym_size(1), " heads; a divisor of q's ", q.sym_size(1), " is wanted");
+  check_rank(bias, "bias", "[H]", 1);
+  check_size(bias, "bias", 0, q.sym_size(1), "one number per head of q");
+  TORCH_CHECK(bias.scalar_type() == at::kFloat || bias.scalar_type() == dtype,
+              "gated_attention: bias has dtype ", bias.scalar_type(), "; float32 or q's ", dtype,
+              " is wanted");
+  check_like(bias, "bias", q);
+  TORCH_CHECK(first >= 0, "gated_attention: first is ", first, "; an index of at least 0 is wanted");
+}
+
+void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor& grad_penalty,
+                                    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const at::Tensor& bias, const at::Tensor& out,
+                                    const at::Tensor& log_sum_exp, std::string_view gate, int64_t first) {
+  check_gated_attention(q, k, v, bias, gate, first);
+  check_shape_of_q(grad_out, "grad_out", q);
+  check_shape_of_q(out, "out", q);
+  check_rank(grad_penalty, "grad_penalty", "[B, H]", 2);
+  check_rank(log_sum_exp, "log_sum_exp", "[B, H, T]", 3);
+  const char* meanings[] = {"q's batch size", "q's heads", "q's tokens"};
+  for (int64_t dim = 0; dim < 3; ++dim) {
+    if (dim < 2) check_size(grad_penalty, "grad_penalty", dim, q.sym_size(dim), meanings[dim]);
+    check_size(log_sum_exp, "log_sum_exp", dim, q.sym_size(dim), meanings[dim]);
+  }
+  check_dtype(grad_penalty, "grad_penalty", sum_dtype(q));
+  check_dtype(log_sum_exp, "log_sum_exp", sum_dtype(q));
+  check_like(grad_penalty, "grad_penalty", q);
+  check_like(log_sum_exp, "log_sum_exp", q);
+}
+
+at::ScalarType sum_dtype(const at::Tensor& q) {
+  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+}  // namespace openwork

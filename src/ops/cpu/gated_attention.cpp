@@ -1,0 +1,184 @@
+// Gated attention on the CPU: prepares plain arguments for the kernels, picks those of the machine's instruction
+// set, and shares the work over threads. A forward task is one block of query rows. Backward walks each
+// key/value head's row blocks in one task, which makes every tile once; where there are too few heads for the
+// threads it takes two rounds, row blocks for dq, then key tiles for dk and dv. Every sum has a fixed order, so
+// results do not depend on the number of threads or on which way was taken.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/library.h>
+
+#include <atomic>
+
+#include "ops/arguments.h"
+#include "ops/cpu/kernel.h"
+
+namespace openwork {
+namespace {
+
+using at::Tensor;
+
+const cpu::Kernels& kernels() {
+#if defined(__x86_64__)
+  // ATen's own choice, so that ATEN_CPU_CAPABILITY (default, avx2, avx512) rules these kernels too.
+  static const std::string capability = at::get_cpu_capability();
+  if (capability == "AVX512" && __builtin_cpu_supports("avx512dq")) return cpu::avx512::kKernels;
+  if (capability == "AVX512" || capability == "AVX2") return cpu::avx2::kKernels;
+#endif
+  return cpu::baseline::kKernels;
+}
+
+cpu::Element element_of(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble: return cpu::Element::kDouble;
+    case at::kBFloat16: return cpu::Element::kBFloat16;
+    case at::kHalf: return cpu::Element::kHalf;
+    default: return cpu::Element::kFloat;
+  }
+}
+
+// The kernels read rows of contiguous elements; any other strides they take as they are.
+Tensor with_contiguous_rows(const Tensor& tensor) {
+  return tensor.stride(-1) == 1 || tensor.size(-1) == 1 ? tensor : tensor.contiguous();
+}
+
+cpu::View view_of(const Tensor& tensor) {
+  return {tensor.const_data_ptr(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+}
+
+// What the kernels' pointers point into, alive for the length of a call.
+struct Inputs {
+  Tensor q, k, v, bias;
+
+  Inputs(const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& bias_)
+      : q(with_contiguous_rows(q_)), k(with_contiguous_rows(k_)), v(with_contiguous_rows(v_)),
+        bias(bias_.to(at::kDouble).contiguous()) {}
+
+  void describe(std::string_view gate, std::optional<int64_t> seed, int64_t first, double scale,
+                cpu::Problem& problem) const {
+    problem.element = element_of(q.scalar_type());
+    problem.B = q.size(0), problem.H = q.size(1), problem.T = q.size(2), problem.d = q.size(3);
+    problem.group = problem.H / k.size(1);
+    problem.q = view_of(q), problem.k = view_of(k), problem.v = view_of(v);
+    problem.bias = bias.const_data_ptr<double>();
+    problem.scale = scale;
+    problem.logprob = parse_gate(gate) == Gate::kLogProb;
+    problem.sampled = seed.has_value();
+    problem.seed = static_cast<uint64_t>(seed.value_or(0)), problem.first = static_cast<uint64_t>(first);
+  }
+};
+
+// Calls work(task, workspace) for every task, each thread taking the next one when it is done with its last and
+// keeping one workspace.
+template <typename Work>
+void for_each_task(int64_t tasks, size_t workspace_bytes, const Work& work) {
+  std::atomic<int64_t> next{0};
+  const int64_t threads = std::min<int64_t>(tasks, at::get_num_threads());
+  at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
+    const Tensor workspace = at::empty({static_cast<int64_t>(workspace_bytes)}, at::kByte);
+    for (int64_t task = next++; task < tasks; task = next++) work(task, workspace.mutable_data_ptr());
+  });
+}
+
+double causal_pairs(int64_t T) { return 0.5 * static_cast<double>(T) * static_cast<double>(T + 1); }
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                   const Tensor& bias, std::string_view gate,
+                                                   std::optional<int64_t> seed, int64_t first, double scale) {
+  check_gated_attention(q, k, v, bias, gate, first);
+  const Inputs inputs(q, k, v, bias);
+  cpu::ForwardProblem problem;
+  inputs.describe(gate, seed, first, scale, problem);
+  const int64_t B = problem.B, H = problem.H, T = problem.T, blocks = problem.blocks();
+  const auto sums = q.options().dtype(sum_dtype(q));
+  const Tensor out = at::empty(q.sizes(), q.options()), log_sum_exp = at::empty({B, H, T}, sums);
+  const Tensor penalty = at::empty({B, H, blocks}, at::kDouble), active = at::empty({B, H, blocks}, at::kLong);
+  problem.out = out.mutable_data_ptr();
+  problem.log_sum_exp = log_sum_exp.mutable_data_ptr();
+  problem.penalty = penalty.mutable_data_ptr<double>();
+  problem.active = active.mutable_data_ptr<int64_t>();
+
+  for_each_task(B * H * blocks, kernels().forward_workspace(problem), [&](int64_t task, void* workspace) {
+    const int64_t head = task / blocks, block = blocks - 1 - task % blocks;  // a head's longest rows first
+    kernels().forward(problem, head / H, head % H, block, workspace);
+  });
+  return {out, (penalty.sum(-1) / std::max(1.0, causal_pairs(T))).to(sum_dtype(q)), active.sum(-1), log_sum_exp};
+}
+
+// One task per key/value head: its query heads' row blocks in order, every tile made once.
+void backward_by_heads(const cpu::BackwardProblem& problem) {
+  const int64_t heads = problem.H / problem.group;
+  for_each_task(problem.B * heads, kernels().backward_workspace(problem), [&](int64_t task, void* workspace) {
+    const int64_t b = task / heads, first = task % heads * problem.group;
+    for (int64_t h = first; h < first + problem.group; ++h) {
+      for (int64_t block = 0; block < problem.blocks(); ++block) {
+        kernels().backward(problem, {b, h, block, 0, block, true, true}, workspace);
+      }
+    }
+  });
+}
+
+// Two rounds with many small tasks; every tile is made twice.
+void backward_by_tiles(const cpu::BackwardProblem& problem) {
+  const int64_t H = problem.H, heads = H / problem.group, blocks = problem.blocks();
+  const size_t bytes = kernels().backward_workspace(problem);
+  for_each_task(problem.B * H * blocks, bytes, [&](int64_t task, void* workspace) {
+    const int64_t head = task / blocks, block = blocks - 1 - task % blocks;
+    kernels().backward(problem, {head / H, head % H, block, 0, block, true, false}, workspace);
+  });
+  for_each_task(problem.B * heads * blocks, bytes, [&](int64_t task, void* workspace) {
+    const int64_t b = task / (heads * blocks), tile = task % blocks, first = task / blocks % heads * problem.group;
+    for (int64_t h = first; h < first + problem.group; ++h) {
+      for (int64_t block = tile; block < blocks; ++block) {
+        kernels().backward(problem, {b, h, block, tile, tile, false, true}, workspace);
+      }
+    }
+  });
+}
+
+// Tiles made twice cost about 1.4 times the work; whole heads leave threads idle when they do not divide well.
+bool whole_heads_are_faster(const cpu::BackwardProblem& problem) {
+  const double heads = static_cast<double>(problem.B * (problem.H / problem.group)), threads = at::get_num_threads();
+  return std::ceil(heads / threads) <= 1.4 * heads / threads;
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, const Tensor& grad_penalty,
+                                                    const Tensor& q, const Tensor& k, const Tensor& v,
+                                                    const Tensor& bias, const Tensor& out,
+                                                    const Tensor& log_sum_exp, std::string_view gate,
+                                                    std::optional<int64_t> seed, int64_t first, double scale) {
+  check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, out, log_sum_exp, gate, first);
+  const Inputs inputs(q, k, v, bias);
+  cpu::BackwardProblem problem;
+  inputs.describe(gate, seed, first, scale, problem);
+  const int64_t B = problem.B, H = problem.H, T = problem.T, d = problem.d, lanes = kernels().lanes;
+  const int64_t padded = (d + lanes - 1) / lanes * lanes;
+  const auto sums = q.options().dtype(sum_dtype(q));
+  const Tensor dy = with_contiguous_rows(grad_out), y = with_contiguous_rows(out);
+  const Tensor row_sums = log_sum_exp.contiguous();
+  const Tensor dpenalty = (grad_penalty.to(at::kDouble) / std::max(1.0, causal_pairs(T))).contiguous();
+  const Tensor grad_q = at::empty(q.sizes(), q.options()), gate_sums = at::empty({B, H, T}, sums);
+  const Tensor grad_k = at::zeros({B, k.size(1), T, padded}, sums), grad_v = at::zeros_like(grad_k);
+  const Tensor grad_bias = at::empty({B, H, problem.blocks()}, at::kDouble);
+  problem.grad_out = view_of(dy), problem.out = view_of(y);
+  problem.log_sum_exp = row_sums.const_data_ptr();
+  problem.grad_penalty = dpenalty.const_data_ptr<double>();
+  problem.grad_q = grad_q.mutable_data_ptr();
+  problem.grad_k = grad_k.mutable_data_ptr(), problem.grad_v = grad_v.mutable_data_ptr();
+  problem.gate_sums = gate_sums.mutable_data_ptr();
+  problem.grad_bias = grad_bias.mutable_data_ptr<double>();
+
+  whole_heads_are_faster(problem) ? backward_by_heads(problem) : backward_by_tiles(problem);
+  // Padding off, and q's dtype; nothing to do for float32 of whole vectors.
+  const auto finish = [&](const Tensor& sum) { return sum.narrow(-1, 0, d).to(q.scalar_type()).contiguous(); };
+  return {grad_q, finish(grad_k), finish(grad_v), grad_bias.sum(at::IntArrayRef{0, 2}).to(bias.scalar_type())};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(openwork, CPU, library) {
+  library.impl("gated_attention_forward", forward);
+  library.impl("gated_attention_backward", backward);
+}
+
+}  // namespace openwork

@@ -1,0 +1,80 @@
+// What the CPU kernels are given and offer, in plain types: the kernel sources are compiled once per
+// instruction set (AVX-512, AVX2, and whatever the machine has at least), and nothing that other sources
+// instantiate may be compiled with those flags, so no torch and no standard containers here.
+// A head's T x T scores are walked in tiles of kRows query rows by kColumns keys; tiles above the diagonal are
+// never touched and only a bounded number of tiles is held at a time.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace openwork::cpu {
+
+inline constexpr int64_t kRows = 64;     // query rows of a tile; a multiple of every lane count
+inline constexpr int64_t kColumns = 64;  // keys of a tile; a multiple of 4, the gates of one random draw
+// The logprob gate looks at a row block twice. This many of its tiles are kept from the first look; the tiles
+// of longer rows are computed again, so that memory does not grow with T.
+inline constexpr int64_t kKeptTiles = 48;
+
+enum class Element { kFloat, kDouble, kBFloat16, kHalf };
+constexpr int64_t sizeof_element(Element element) {
+  return element == Element::kDouble ? 8 : element == Element::kFloat ? 4 : 2;
+}
+
+// A [B, H, T, d] tensor whose last dimension is contiguous; strides in elements.
+struct View {
+  const void* data;
+  int64_t batch, head, token;
+};
+
+struct Problem {
+  Element element;     // of q, k, v, out and their gradients
+  int64_t B, H, group, T, d;  // group: query heads per key/value head
+  View q, k, v;
+  const double* bias;  // [H]
+  double scale;
+  bool logprob, sampled;
+  uint64_t seed, first;
+
+  int64_t blocks() const { return (T + kRows - 1) / kRows; }  // row blocks of a head, also tiles of its last row
+};
+
+// Row sums and statistics are double for float64 problems, float for all others ("real" below).
+struct ForwardProblem : Problem {
+  void* out;          // [B, H, T, d] contiguous
+  void* log_sum_exp;  // [B, H, T] real
+  double* penalty;    // [B, H, blocks] sums of sigmoid(g) over the block's causal pairs
+  int64_t* active;    // [B, H, blocks] counts of open gates
+};
+
+struct BackwardProblem : Problem {
+  View grad_out, out;
+  const void* log_sum_exp;     // [B, H, T] real
+  const double* grad_penalty;  // [B, H], divided by the number of causal pairs
+  void* grad_q;                // [B, H, T, d] contiguous
+  void *grad_k, *grad_v;       // [B, H / group, T, padded d] real, zero at first; gradients are added
+  void* gate_sums;             // [B, H, T] real: G_i, written with grad_q and read back for grad_k (logprob)
+  double* grad_bias;           // [B, H, blocks]
+};
+
+// What a call of Kernels::backward computes for its row block.
+struct BackwardPart {
+  int64_t b, h, block;             // block of query rows
+  int64_t first_tile, last_tile;   // key tiles, both included
+  bool rows, columns;              // grad_q, gate_sums and grad_bias; grad_k and grad_v
+};
+
+// Workspaces are bytes, 64-aligned, one per thread.
+struct Kernels {
+  int64_t lanes;  // head sizes are padded to a multiple of this
+  size_t (*forward_workspace)(const Problem&);
+  size_t (*backward_workspace)(const Problem&);
+  void (*forward)(const ForwardProblem&, int64_t b, int64_t h, int64_t block, void* workspace);
+  void (*backward)(const BackwardProblem&, const BackwardPart&, void* workspace);
+};
+
+// The kernels of one instruction set, each compiled from the same sources.
+namespace avx512 { extern const Kernels kKernels; }
+namespace avx2 { extern const Kernels kKernels; }
+namespace baseline { extern const Kernels kKernels; }
+
+}  // namespace openwork::cpu

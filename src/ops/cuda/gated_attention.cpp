@@ -1,0 +1,204 @@
+// Gated attention on the GPU: takes tensors apart for the kernels (launch.h) and puts the results together.
+//   fast kernels   bfloat16 and float16 on tensor cores; head sizes between the compiled ones are padded
+//   plain kernels  float32 (all sums by float32 multiply-add), scales that are not positive, and devices whose
+//                  blocks have too little shared memory
+// Every sum has a fixed order, so results repeat bit for bit with or without
+// torch.use_deterministic_algorithms.
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ops/arguments.h"
+#include "ops/cuda/launch.h"
+
+namespace openwork {
+namespace {
+
+using at::Tensor;
+
+cuda::Element element_of(const Tensor& q) {
+  TORCH_CHECK(q.scalar_type() != at::kDouble, "gated_attention: q has dtype ", q.scalar_type(),
+              " on a GPU; float32, bfloat16 or float16 is wanted there (float64 runs on the CPU)");
+  if (q.scalar_type() == at::kFloat) return cuda::Element::kFloat32;
+  return q.scalar_type() == at::kHalf ? cuda::Element::kFloat16 : cuda::Element::kBFloat16;
+}
+
+// A device's limits, asked once per device.
+struct Limits {
+  int shared_bytes = 0, major = 0;
+};
+Limits limits_of(int device) {
+  Limits limits;
+  C10_CUDA_CHECK(
+      cudaDeviceGetAttribute(&limits.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  C10_CUDA_CHECK(cudaDeviceGetAttribute(&limits.major, cudaDevAttrComputeCapabilityMajor, device));
+  TORCH_CHECK(limits.major >= 8, "gated_attention: GPU ", device, " has compute capability ", limits.major,
+              ".x; 8.0 or later is wanted (or move the tensors to the CPU)");
+  return limits;
+}
+
+// The compiled head size that holds d numbers.
+int fast_size(int64_t d) {
+  for (int size : cuda::kFastSizes) {
+    if (d <= size) return size;
+  }
+  return 0;
+}
+
+// How a call is computed: by which kernels, at which head size.
+struct Plan {
+  bool fast = false;
+  int64_t size = 0;
+};
+Plan plan_for(const Tensor& q, double scale) {
+  const int64_t d = q.size(3);
+  TORCH_CHECK(d <= cuda::kLargestSize, "gated_attention: q has head size ", d, "; at most ",
+              cuda::kLargestSize, " is wanted on a GPU");
+  TORCH_CHECK(q.size(2) <= std::numeric_limits<int>::max() / 2, "gated_attention: q has ", q.size(2),
+              " tokens; fewer than 2^30 are wanted");
+  const int64_t blocks = q.size(0) * q.size(1) * cuda::count_parts(static_cast<int>(q.size(2)));
+  TORCH_CHECK(blocks <= std::numeric_limits<int>::max(), "gated_attention: q has shape ", q.sizes(),
+              "; at most 2^31 blocks of 16 rows are wanted: split the batch");
+  const Limits limits = limits_of(q.get_device());
+  const int size = fast_size(d);
+  const bool fast = q.scalar_type() != at::kFloat && static_cast<float>(scale) > 0 &&
+                    cuda::fast_shared_bytes(size) <= limits.shared_bytes;
+  return {fast, fast ? size : d};
+}
+
+// The tensor as the kernels read it: d padded with zeros to `size`, rows contiguous and, for the fast kernels,
+// 16-byte aligned. A transposed view of a projection (the usual case) passes as it is.
+Tensor prepare_rows(const Tensor& tensor, const Plan& plan) {
+  Tensor rows = tensor;
+  if (plan.size != tensor.size(3)) rows = at::constant_pad_nd(tensor, {0, plan.size - tensor.size(3)});
+  bool ready = rows.stride(3) == 1 || rows.size(3) == 1;
+  if (plan.fast) {
+    ready &= reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
+    for (int dim = 0; dim < 3; ++dim) ready &= rows.size(dim) == 1 || rows.stride(dim) % 8 == 0;
+  }
+  return ready ? rows : rows.clone(at::MemoryFormat::Contiguous);
+}
+
+cuda::Rows rows_of(const Tensor& tensor) {
+  return {const_cast<void*>(tensor.const_data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+}
+
+// What forward and backward share; holds the prepared tensors while the kernels are enqueued.
+struct Call {
+  Plan plan;
+  Tensor q, k, v, bias;
+  cuda::Problem problem;
+  cudaStream_t stream;
+
+  Call(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const Tensor& bias_in, std::string_view gate,
+       std::optional<int64_t> seed, int64_t first, double scale)
+      : plan(plan_for(q_in, scale)),
+        q(prepare_rows(q_in, plan)),
+        k(prepare_rows(k_in, plan)),
+        v(prepare_rows(v_in, plan)),
+        bias(bias_in.to(at::kFloat).contiguous()),
+        stream(c10::cuda::getCurrentCUDAStream(q_in.get_device()).stream()) {
+    problem.B = static_cast<int>(q.size(0)), problem.H = static_cast<int>(q.size(1));
+    problem.key_heads = static_cast<int>(k.size(1)), problem.T = static_cast<int>(q.size(2));
+    problem.d = static_cast<int>(plan.size);
+    problem.element = element_of(q);
+    problem.logprob = parse_gate(gate) == Gate::kLogProb;
+    problem.sampled = seed.has_value();
+    problem.seed = static_cast<uint64_t>(seed.value_or(0));
+    cuda::spread_seed(problem);
+    problem.first = first;
+    problem.scale = static_cast<float>(scale);
+    problem.bias = bias.const_data_ptr<float>();
+    problem.q = rows_of(q), problem.k = rows_of(k), problem.v = rows_of(v);
+  }
+};
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                   const Tensor& bias, std::string_view gate,
+                                                   std::optional<int64_t> seed, int64_t first, double scale) {
+  check_gated_attention(q, k, v, bias, gate, first);
+  element_of(q);  // refuses what no kernel takes, before anything is allocated
+  const c10::cuda::CUDAGuard guard(q.device());
+  const int64_t B = q.size(0), H = q.size(1), T = q.size(2), d = q.size(3);
+  const auto floats = q.options().dtype(at::kFloat);
+  Tensor penalty = at::empty({B, H}, floats), log_sum_exp = at::empty({B, H, T}, floats);
+  Tensor active = at::empty({B, H}, q.options().dtype(at::kLong));
+  if (q.numel() == 0) return {at::empty(q.sizes(), q.options()), penalty.zero_(), active.zero_(), log_sum_exp};
+
+  const Call call(q, k, v, bias, gate, seed, first, scale);
+  const int parts = cuda::count_parts(call.problem.T);
+  Tensor out = at::empty({B, H, T, call.plan.size}, q.options());
+  const Tensor penalty_parts = at::empty({B, H, parts}, floats);
+  const Tensor active_parts = at::empty({B, H, parts}, q.options().dtype(at::kInt));
+  const cuda::Forward arguments{call.problem,
+                                rows_of(out),
+                                log_sum_exp.mutable_data_ptr<float>(),
+                                penalty_parts.mutable_data_ptr<float>(),
+                                active_parts.mutable_data_ptr<int>(),
+                                penalty.mutable_data_ptr<float>(),
+                                active.mutable_data_ptr<int64_t>()};
+  C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_forward(arguments, call.stream)
+                                : cuda::launch_plain_forward(arguments, call.stream));
+  C10_CUDA_CHECK(cuda::launch_sum_forward_parts(arguments, call.stream));
+  if (call.plan.size != d) out = out.slice(3, 0, d).contiguous();
+  return {out, penalty, active, log_sum_exp};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, const Tensor& grad_penalty,
+                                                    const Tensor& q, const Tensor& k, const Tensor& v,
+                                                    const Tensor& bias, const Tensor& out,
+                                                    const Tensor& log_sum_exp, std::string_view gate,
+                                                    std::optional<int64_t> seed, int64_t first, double scale) {
+  check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, out, log_sum_exp, gate, first);
+  element_of(q);
+  const c10::cuda::CUDAGuard guard(q.device());
+  const int64_t B = q.size(0), H = q.size(1), T = q.size(2), d = q.size(3);
+  if (q.numel() == 0) {
+    return {at::zeros(q.sizes(), q.options()), at::zeros(k.sizes(), k.options()),
+            at::zeros(v.sizes(), v.options()), at::zeros(bias.sizes(), bias.options())};
+  }
+
+  const Call call(q, k, v, bias, gate, seed, first, scale);
+  const auto floats = q.options().dtype(at::kFloat);
+  const Tensor dy = prepare_rows(grad_out, call.plan), y = prepare_rows(out, call.plan);
+  const Tensor sums = log_sum_exp.contiguous(), weights = grad_penalty.contiguous();
+  const Tensor states = at::empty({B, H, T, 4}, floats);
+  const Tensor bias_parts = at::empty({B, H, cuda::count_parts(call.problem.T)}, floats);
+  Tensor dq = at::empty({B, H, T, call.plan.size}, q.options());
+  Tensor dk = at::empty({B, k.size(1), T, call.plan.size}, q.options()), dv = at::empty_like(dk);
+  Tensor dbias = at::empty({H}, floats);
+  const cuda::Backward arguments{call.problem,
+                                 rows_of(y),
+                                 rows_of(dy),
+                                 sums.const_data_ptr<float>(),
+                                 weights.const_data_ptr<float>(),
+                                 reinterpret_cast<cuda::RowState*>(states.mutable_data_ptr<float>()),
+                                 bias_parts.mutable_data_ptr<float>(),
+                                 rows_of(dq),
+                                 rows_of(dk),
+                                 rows_of(dv),
+                                 dbias.mutable_data_ptr<float>()};
+  C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_queries(arguments, call.stream)
+                                : cuda::launch_plain_queries(arguments, call.stream));
+  C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_keys(arguments, call.stream)
+                                : cuda::launch_plain_keys(arguments, call.stream));
+  C10_CUDA_CHECK(cuda::launch_sum_bias_parts(arguments, call.stream));
+  if (call.plan.size != d) {
+    for (Tensor* tensor : {&dq, &dk, &dv}) *tensor = tensor->slice(3, 0, d).contiguous();
+  }
+  return {dq, dk, dv, dbias.to(bias.scalar_type())};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(openwork, CUDA, library) {
+  library.impl("gated_attention_forward", forward);
+  library.impl("gated_attention_backward", backward);
+}
+
+}  // namespace openwork

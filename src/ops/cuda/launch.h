@@ -1,0 +1,99 @@
+// What the GPU kernels are given and how they are started: plain numbers and device pointers, so that
+// neither side needs the other's headers (torch stays out of .cu files).
+//   [B, H, T] arrays of numbers are contiguous; Rows are [B, heads, T, d] with d contiguous.
+// Every launcher enqueues on `stream` and returns the launch's error.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "base/philox.h"
+
+namespace openwork::cuda {
+
+enum class Element { kFloat32, kFloat16, kBFloat16 };
+
+// [batch, head, row, d]: where it starts, and its strides in elements.
+struct Rows {
+  void* data = nullptr;
+  int64_t batch = 0, head = 0, row = 0;
+};
+
+struct Problem {
+  int B = 0, H = 0, key_heads = 0, T = 0, d = 0;
+  Element element = Element::kFloat32;
+  bool logprob = false;      // gate 'logprob', else 'score'
+  bool sampled = false;      // gates drawn from the seed, else hard
+  uint64_t seed = 0;
+  uint32_t round_keys[20] = {};  // of Philox's ten rounds, two each; see spread_seed
+  int64_t first = 0;         // index of batch element 0 in the step's global batch
+  float scale = 1;           // c
+  const float* bias = nullptr;  // [H]
+  Rows q, k, v;
+};
+
+// The keys of Philox's rounds, made once here: kernels read them as constants instead of adding them up.
+inline void spread_seed(Problem& problem) {
+  uint32_t low = static_cast<uint32_t>(problem.seed), high = static_cast<uint32_t>(problem.seed >> 32);
+  for (int round = 0; round < 10; ++round, low += 0x9E3779B9u, high += 0xBB67AE85u) {
+    problem.round_keys[2 * round] = low;
+    problem.round_keys[2 * round + 1] = high;
+  }
+}
+
+// Every sixteen query rows (a warp's share) leave one partial sum of penalty, active and dbias; these are
+// added in a fixed order afterwards, so results do not depend on which block ends first.
+inline constexpr int kPartRows = 16;
+OPENWORK_HOST_DEVICE int count_parts(int T) { return (T + kPartRows - 1) / kPartRows; }
+
+struct Forward {
+  Problem problem;
+  Rows out;
+  float* log_sum_exp = nullptr;    // [B, H, T]
+  float* penalty_parts = nullptr;  // [B, H, parts]
+  int* active_parts = nullptr;     // [B, H, parts]
+  float* penalty = nullptr;        // [B, H]
+  int64_t* active = nullptr;       // [B, H]
+};
+
+// What backward keeps of a query row between its two passes; log2 units where a name ends in 2.
+//   E_ij = exp(g_ij) = P_ij * odds, with odds = exp(offset) = exp(b) (logprob) or exp(b + log-sum-exp) (score)
+struct RowState {
+  float log_sum_exp2;
+  float row_term;  // D_i, or D_i + G_i for logprob: what P_ij is multiplied with and subtracted
+  float odds;
+  float offset2;
+};
+
+struct Backward {
+  Problem problem;
+  Rows out, grad_out;
+  const float* log_sum_exp = nullptr;   // [B, H, T]
+  const float* grad_penalty = nullptr;  // [B, H]
+  RowState* states = nullptr;           // [B, H, T]
+  float* bias_parts = nullptr;          // [B, H, parts]
+  Rows grad_q, grad_k, grad_v;
+  float* grad_bias = nullptr;           // [H]
+};
+
+// The fast kernels exist for these head sizes and two-byte elements, and need a positive scale.
+inline constexpr int kFastSizes[] = {32, 64, 80, 96, 128, 256};
+// Shared memory that a block of the fast kernels needs at most; a device with less takes the plain ones.
+int fast_shared_bytes(int d);
+
+cudaError_t launch_fast_forward(const Forward& arguments, cudaStream_t stream);
+// Backward in its two passes: by queries (dq, the states, the parts of dbias), then by keys (dk, dv).
+cudaError_t launch_fast_queries(const Backward& arguments, cudaStream_t stream);
+cudaError_t launch_fast_keys(const Backward& arguments, cudaStream_t stream);
+
+// Any head size up to kLargestSize, any element, any scale; float32 arithmetic throughout.
+inline constexpr int kLargestSize = 256;
+cudaError_t launch_plain_forward(const Forward& arguments, cudaStream_t stream);
+cudaError_t launch_plain_queries(const Backward& arguments, cudaStream_t stream);
+cudaError_t launch_plain_keys(const Backward& arguments, cudaStream_t stream);
+
+// The last step of both: adds the parts up.
+cudaError_t launch_sum_forward_parts(const Forward& arguments, cudaStream_t stream);
+cudaError_t launch_sum_bias_parts(const Backward& arguments, cudaStream_t stream);
+
+}  // namespace openwork::cuda

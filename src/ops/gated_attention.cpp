@@ -1,0 +1,75 @@
+// The schemas of openwork's operators and the C++ door to the first of them.
+//   gated_attention            what callers use; differentiable
+//   gated_attention_forward    the kernel under it; also returns the row log-sum-exp that backward needs
+//   gated_attention_backward   gradients of q, k, v and bias, recomputing scores and gates from the seed
+//   gated_attention_reference  the same by METHOD's lines; gate_uniforms is its noise
+// Kernels register themselves at the bottom of their own files: cpu/, cuda/, meta/, autograd/.
+#include "ops/gated_attention.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <cmath>
+
+#include "ops/arguments.h"
+
+namespace openwork {
+namespace {
+
+using at::Tensor;
+using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
+                                                           const Tensor&, std::string_view,
+                                                           std::optional<int64_t>, int64_t, double);
+using Operator = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
+                                                    const Tensor&, std::string_view, std::optional<int64_t>,
+                                                    int64_t, std::optional<double>);
+
+// Without gradients: the forward kernel of the inputs' device, its log-sum-exp dropped.
+std::tuple<Tensor, Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                const Tensor& bias, std::string_view gate,
+                                                std::optional<int64_t> seed, int64_t first,
+                                                std::optional<double> scale) {
+  static const auto forward = c10::Dispatcher::singleton()
+                                  .findSchemaOrThrow("openwork::gated_attention_forward", "")
+                                  .typed<Forward>();
+  check_gated_attention(q, k, v, bias, gate, first);
+  const double c = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
+  auto [out, penalty, active, log_sum_exp] = forward.call(q, k, v, bias, gate, seed, first, c);
+  return {out, penalty, active};
+}
+
+}  // namespace
+
+GatedAttentionResult gated_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                                     std::string_view gate, std::optional<int64_t> seed, int64_t first,
+                                     std::optional<double> scale) {
+  static const auto handle = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("openwork::gated_attention", "")
+                                 .typed<Operator>();
+  auto [out, penalty, active] = handle.call(q, k, v, bias, gate, seed, first, scale);
+  return {out, penalty, active};
+}
+
+TORCH_LIBRARY(openwork, library) {
+  library.def(
+      "gated_attention(Tensor q, Tensor k, Tensor v, Tensor bias, *, str gate=\"score\", int? seed=None, "
+      "int first=0, float? scale=None) -> (Tensor out, Tensor penalty, Tensor active)");
+  library.def(
+      "gated_attention_reference(Tensor q, Tensor k, Tensor v, Tensor bias, *, str gate=\"score\", "
+      "int? seed=None, int first=0, float? scale=None) -> (Tensor out, Tensor penalty, Tensor active)");
+  library.def(
+      "gated_attention_forward(Tensor q, Tensor k, Tensor v, Tensor bias, str gate, int? seed, int first, "
+      "float scale) -> (Tensor out, Tensor penalty, Tensor active, Tensor log_sum_exp)");
+  library.def(
+      "gated_attention_backward(Tensor grad_out, Tensor grad_penalty, Tensor q, Tensor k, Tensor v, "
+      "Tensor bias, Tensor out, Tensor log_sum_exp, str gate, int? seed, int first, float scale) "
+      "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias)");
+  library.def("gate_uniforms(int B, int H, int T, int seed, int first=0) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(openwork, CompositeExplicitAutograd, library) {
+  library.impl("gated_attention", call_forward);
+}
+
+}  // namespace openwork

@@ -1,0 +1,169 @@
+// The verbs on models that are always here.
+#include "cli/command.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "model/golden.h"
+
+namespace openwork {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+TEST(Program, SaysItsVersionAndItsVerbs) {
+  EXPECT_THAT(run_openwork({"--version"}).out, HasSubstr("openwork 0."));
+  const CommandResult help = run_openwork({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* verb : {"models", "fetch", "inspect", "run", "tokenize", "eval", "bench"}) {
+    EXPECT_THAT(help.out, HasSubstr(verb));
+    const CommandResult verb_help = run_openwork({verb, "--help"});
+    EXPECT_EQ(verb_help.exit_code, 0) << verb;
+    EXPECT_THAT(verb_help.out, HasSubstr("Examples:")) << verb;
+  }
+}
+
+TEST(Models, ListsTheBuiltInOne) {
+  const CommandResult result = run_openwork({"models", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.json()["models"].dump(), HasSubstr("openwork-8m"));
+}
+
+TEST(Inspect, DescribesTheBuiltInModel) {
+  const CommandResult result = run_openwork({"inspect", "openwork-8m", "--tensors", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json json = result.json();
+  EXPECT_EQ(json["config"]["architecture"], "gpt2");
+  EXPECT_EQ(json["config"]["heads"], 8);
+  EXPECT_EQ(json["config"]["gate"], "none");
+  EXPECT_EQ(json["tensors"].size(), 100u);
+  EXPECT_EQ(json["protocol"]["model"]["sha256"].get<std::string>().size(), 64u);
+}
+
+TEST(Inspect, ExportsAQuantisedFileAsFloats) {
+  const ScratchFolder scratch;
+  const CommandResult result = run_openwork({"inspect", "tests/data/gguf_quants.gguf", "--export", scratch / "out.safetensors"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto exported = read_golden(scratch / "out.safetensors"), wanted = read_golden("tests/data/gguf_quants.safetensors");
+  EXPECT_EQ(exported.size(), wanted.size());
+  for (const auto& [name, tensor] : wanted) expect_close(exported.at(name), tensor, name, 1e-7, 1e-6);
+}
+
+TEST(Run, GivesTheReferencesIdsAndLogits) {
+  for (const nlohmann::json& prompt : nlohmann::json::parse(read_file("tests/data/base8m_prompts.json"))) {
+    const CommandResult result = run_openwork({"run", "openwork-8m", prompt["text"], "--top", "5", "--json", "-"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const nlohmann::json shown = result.json()["prompts"][0];
+    EXPECT_EQ(shown["ids"], prompt["input_ids"]);
+    for (size_t n = 0; n < 5; ++n) {
+      EXPECT_EQ(shown["top"][n]["token"], prompt["top"][n][0]);
+      EXPECT_EQ(shown["top"][n]["id"], prompt["top"][n][1]);
+      EXPECT_NEAR(shown["top"][n]["logit"].get<double>(), prompt["top"][n][2].get<double>(), 2e-3);
+    }
+  }
+}
+
+TEST(Run, SavesEveryTensorOfTheGoldenFile) {
+  const ScratchFolder scratch;
+  for (const char* fixture : {"gpt2", "gpt_neox", "llama", "olmo", "olmo2"}) {
+    const fs::path folder = fs::path("tests/data") / fixture;
+    const auto golden = read_golden(folder / "golden.safetensors");
+    std::ofstream(scratch / "ids.json") << nlohmann::json([&] {
+      std::vector<std::vector<int64_t>> rows;
+      const at::Tensor ids = golden.at("input_ids");
+      for (int64_t b = 0; b < ids.size(0); ++b) {
+        rows.emplace_back(ids[b].data_ptr<int64_t>(), ids[b].data_ptr<int64_t>() + ids.size(1));
+      }
+      return rows;
+    }());
+    const CommandResult result = run_openwork({"run", folder.string(), "--tokens-file", scratch / "ids.json", "--save",
+                                               scratch / "pass.safetensors", "--what", "logits,attention,hidden,loss,grad",
+                                               "--cache", "blocks.1.attn.hook_z,hook_embed"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const auto saved = read_golden(scratch / "pass.safetensors");
+    for (const auto& [name, tensor] : golden) {
+      ASSERT_TRUE(saved.contains(name)) << fixture << " " << name;
+      expect_close(saved.at(name), tensor, std::string(fixture) + " " + name);
+    }
+    EXPECT_EQ(saved.at("blocks.1.attn.hook_z").sizes(), at::IntArrayRef({2, 23, 4, 8}));
+    EXPECT_EQ(saved.size(), golden.size() + 2) << fixture;
+  }
+}
+
+TEST(Run, GeneratesTheSameTextForTheSameSeed) {
+  const std::vector<std::string> command = {"run", "openwork-8m", "Once upon a time", "--generate", "12", "--temperature", "0.9", "--seed", "7"};
+  const CommandResult first = run_openwork(command), second = run_openwork(command);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.out, second.out);
+  std::vector<std::string> other = command;
+  other.back() = "8";
+  EXPECT_NE(first.out, run_openwork(other).out);
+}
+
+TEST(Run, TakesABeginningTokenWhenAsked) {
+  const CommandResult with = run_openwork({"run", "openwork-8m", "Hello", "--bos", "yes", "--json", "-"});
+  const CommandResult without = run_openwork({"run", "openwork-8m", "Hello", "--json", "-"});
+  EXPECT_EQ(with.json()["prompts"][0]["ids"].size(), without.json()["prompts"][0]["ids"].size() + 1);
+  EXPECT_EQ(with.json()["prompts"][0]["ids"][0], 0);
+  EXPECT_EQ(with.json()["protocol"]["bos"], "yes");
+}
+
+TEST(Run, NeedsNoTokenizerWithTokens) {
+  const CommandResult result = run_openwork({"run", "tests/data/llama", "--tokens", "1,2,3", "--generate", "2"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST(Run, OpensThePublishedSparseGpt2) {
+  const ScratchFolder scratch;
+  const auto golden = read_golden("tests/data/sparse_gpt2_published/golden.safetensors");
+  const at::Tensor ids = golden.at("input_ids");
+  std::vector<std::vector<int64_t>> rows;
+  for (int64_t b = 0; b < ids.size(0); ++b) rows.emplace_back(ids[b].data_ptr<int64_t>(), ids[b].data_ptr<int64_t>() + ids.size(1));
+  std::ofstream(scratch / "ids.json") << nlohmann::json(rows);
+  const CommandResult result = run_openwork({"run", "tests/data/sparse_gpt2_published", "--tokens-file", scratch / "ids.json", "--save",
+                                             scratch / "pass.safetensors", "--what", "logits,attention,loss"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto saved = read_golden(scratch / "pass.safetensors");
+  for (const auto& [name, tensor] : golden) expect_close(saved.at(name), tensor, name);
+}
+
+TEST(Tokenize, GoesThereAndBack) {
+  const CommandResult there = run_openwork({"tokenize", "openwork-8m", "Hello naïve 東京\n", "--json", "-"});
+  ASSERT_EQ(there.exit_code, 0) << there.err;
+  std::string ids;
+  const nlohmann::json there_json = there.json();
+  for (const auto& id : there_json["ids"]) ids += (ids.empty() ? "" : ",") + id.dump();
+  EXPECT_EQ(run_openwork({"tokenize", "openwork-8m", "--ids", ids}).out, "Hello naïve 東京\n\n");
+  const ScratchFolder scratch;
+  std::ofstream(scratch / "text") << "Hello naïve 東京\n";
+  EXPECT_EQ(run_openwork({"tokenize", "openwork-8m", "--file", scratch / "text", "--json", "-"}).json()["ids"], there.json()["ids"]);
+  EXPECT_EQ(run_openwork({"tokenize", "models/openwork-8m/tokenizer.json", "Hello naïve 東京\n", "--json", "-"}).json()["ids"], there.json()["ids"]);
+}
+
+TEST(Eval, GivesLossIntervalAndProtocol) {
+  const CommandResult result = run_openwork({"eval", "openwork-8m", "--data", "tests/data/held_out.txt", "--context", "128", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json model = result.json()["models"][0];
+  EXPECT_GT(model["nats_per_token"].get<double>(), 2.5);
+  EXPECT_LT(model["nats_per_token"].get<double>(), 5);
+  EXPECT_LT(model["interval"][0].get<double>(), model["nats_per_token"].get<double>());
+  EXPECT_GT(model["interval"][1].get<double>(), model["nats_per_token"].get<double>());
+  EXPECT_EQ(model["kept_edges"], 1.0);
+  EXPECT_EQ(model["open_heads"], 64);
+  EXPECT_EQ(model["heads"].size(), 8u);
+  EXPECT_GT(model["bits_per_byte"].get<double>(), 0.8);
+  EXPECT_EQ(result.json()["protocol"]["data"][0]["file"], "held_out.txt");
+}
+
+TEST(Eval, GivesTheKnownHeldOutLoss) {
+  const fs::path data = "../shared/corpus/valid.txt.xz";
+  if (!fs::exists(data)) GTEST_SKIP() << "the validation text is not here (" << data.string() << ")";
+  const CommandResult result = run_openwork({"eval", "openwork-8m", "--data", data.string(), "--context", "512", "--blocks", "400", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NEAR(result.json()["models"][0]["nats_per_token"].get<double>(), 3.2460, 0.001);
+}
+
+}  // namespace
+}  // namespace openwork

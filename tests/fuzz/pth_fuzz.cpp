@@ -1,0 +1,9 @@
+// Any bytes as a pth file: listed and read whole, or refused in one line.
+#include "io/pth.h"
+
+#include "fuzz/fuzz_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace openwork;
+  return expect_error_at_worst([&] { read_listing(parse_pth(as_bytes(data, size), "input")); });
+}

@@ -1,0 +1,50 @@
+#include "io/mapped_file.h"
+
+#include <sys/stat.h>
+
+#include "io/test_files.h"
+
+namespace openwork {
+namespace {
+
+TEST(MappedFile, ShowsAFilesBytes) {
+  const TestFolder folder;
+  const MappedFile file(folder.write("a", "some bytes"));
+  EXPECT_EQ(file.text(), "some bytes");
+  EXPECT_EQ(file.bytes().size(), 10u);
+}
+
+TEST(MappedFile, MapsAnEmptyFileToNoBytes) {
+  const TestFolder folder;
+  EXPECT_TRUE(MappedFile(folder.write("a", "")).bytes().empty());
+}
+
+TEST(MappedFile, KeepsBytesReadableAfterRelease) {
+  const TestFolder folder;
+  const std::string content(100000, 'x');
+  const MappedFile file(folder.write("a", content));
+  file.release(file.bytes());
+  file.release(file.bytes().subspan(5, 1));
+  file.release(file.bytes().subspan(100000));
+  EXPECT_EQ(file.text(), content);
+}
+
+TEST(MappedFile, RefusesWhatIsNoReadableFile) {
+  const TestFolder folder;
+  expect_bad_input("no such file", [&] { MappedFile(folder / "absent"); });
+  expect_bad_input("no such file", [&] { MappedFile(folder.write("a", "x") / "below"); });
+  expect_bad_input("a folder where a file is wanted", [&] { MappedFile{folder.path()}; });
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  expect_bad_input("not a regular file", [&] { MappedFile(folder / "pipe"); });
+}
+
+TEST(MappedFile, RefusesAFileItMayNotRead) {
+  if (::geteuid() == 0) GTEST_SKIP() << "the superuser may read everything";
+  const TestFolder folder;
+  const auto path = folder.write("closed", "x");
+  std::filesystem::permissions(path, std::filesystem::perms::none);
+  expect_bad_input("permission denied", [&] { MappedFile{path}; });
+}
+
+}  // namespace
+}  // namespace openwork

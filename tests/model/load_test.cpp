@@ -1,0 +1,181 @@
+// Opening models: names and layouts files may have, and what is refused with which message.
+#include "model/load.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <limits>
+
+#include "base/error.h"
+#include "golden.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "model/architecture.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// A copy of a fixture whose configuration and tensors a test may change before opening it.
+class EditedModel {
+ public:
+  explicit EditedModel(const std::string& fixture) : folder_(fs::temp_directory_path() / fmt::format("openwork-load-{}-{}", getpid(), counter_++)) {
+    fs::create_directories(folder_);
+    config = read_json_file(fs::path("tests/data") / fixture / "config.json");
+    for (auto& [name, tensor] : read_golden(fs::path("tests/data") / fixture / "model.safetensors")) tensors[name] = tensor.to(at::kFloat);
+  }
+  ~EditedModel() { fs::remove_all(folder_); }
+
+  fs::path save() const {
+    write_text_file(folder_ / "config.json", config.dump());
+    std::vector<OutputTensor> outputs;
+    for (const auto& [name, tensor] : tensors) {
+      outputs.push_back({.name = name, .dtype = DType::kF32, .shape = tensor.sizes().vec(),
+                         .bytes = {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}});
+    }
+    write_safetensors(folder_ / "model.safetensors", std::move(outputs));
+    return folder_;
+  }
+
+  std::string refusal() const {
+    try {
+      load_model(save());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), 2);
+      return error.what();
+    }
+    return "it was opened";
+  }
+
+  nlohmann::json config;
+  std::map<std::string, at::Tensor> tensors;
+
+ private:
+  static inline int counter_ = 0;
+  fs::path folder_;
+};
+
+Tensor logits_of(const fs::path& path, const Tensor& ids) {
+  const at::NoGradGuard no_grad;
+  return load_model(path).forward(ids).to(at::kDouble);
+}
+
+TEST(LoadModel, RefusesAMissingTensor) {
+  EditedModel model("gpt2");
+  model.tensors.erase("transformer.h.1.ln_2.weight");
+  EXPECT_THAT(model.refusal(), HasSubstr("transformer.h.1.ln_2.weight"));
+}
+
+TEST(LoadModel, RefusesATensorTooMany) {
+  EditedModel model("llama");
+  model.tensors["model.layers.0.self_attn.surprise"] = at::ones({3});
+  EXPECT_THAT(model.refusal(), HasSubstr("unexpected tensor 'model.layers.0.self_attn.surprise'"));
+}
+
+TEST(LoadModel, RefusesAWrongShape) {
+  EditedModel model("olmo");
+  model.tensors["model.layers.2.mlp.up_proj.weight"] = at::ones({80, 31});
+  EXPECT_THAT(model.refusal(), HasSubstr("has shape [80, 31], wanted [80, 32]"));
+}
+
+TEST(LoadModel, RefusesNumbersThatAreNotFinite) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    EditedModel model("olmo2");
+    model.tensors["model.norm.weight"][7] = bad;
+    EXPECT_THAT(model.refusal(), HasSubstr("tensor 'model.norm.weight' holds numbers that are not finite"));
+  }
+}
+
+TEST(LoadModel, RefusesAnUnknownArchitecture) {
+  EditedModel model("gpt2");
+  model.config["model_type"] = "mamba";
+  EXPECT_THAT(model.refusal(), HasSubstr("unknown architecture 'mamba'"));
+  model.config.erase("model_type");
+  EXPECT_THAT(model.refusal(), HasSubstr("model_type is missing"));
+}
+
+TEST(LoadModel, RefusesSenselessConfigurations) {
+  const std::vector<std::tuple<const char*, nlohmann::json, const char*>> cases = {
+      {"num_hidden_layers", -1, "num_hidden_layers is -1"},
+      {"num_attention_heads", "four", "num_attention_heads is \"four\""},
+      {"num_key_value_heads", 3, "number of heads is 4"},
+      {"vocab_size", nullptr, "vocab_size is missing"},
+      {"hidden_act", "mish", "hidden_act is 'mish'"},
+      {"rope_parameters", {{"rope_type", "spiral"}}, "rope_type is 'spiral'"},
+      {"rms_norm_eps", "tiny", "rms_norm_eps is \"tiny\""},
+      {"attention_gate", {{"kind", "maybe"}}, "unknown gate 'maybe'"},
+      {"head_dim", 7, "rotary size is 7"},
+  };
+  for (const auto& [key, value, message] : cases) {
+    EditedModel model("llama");
+    model.config[key] = value;
+    EXPECT_THAT(model.refusal(), HasSubstr(message)) << key;
+  }
+}
+
+TEST(LoadModel, TakesAGpt2WithoutPrefixAndWithItsMaskBuffers) {
+  const Tensor ids = at::tensor({1, 2, 3}, at::kLong).unsqueeze(0);
+  EditedModel model("gpt2");
+  std::map<std::string, at::Tensor> renamed;
+  for (const auto& [name, tensor] : model.tensors) renamed[name.substr(std::string("transformer.").size())] = tensor;
+  renamed["h.0.attn.bias"] = at::ones({1, 1, 64, 64});
+  model.tensors = renamed;
+  expect_close(logits_of(model.save(), ids), logits_of("tests/data/gpt2", ids), "logits", 1e-6, 1e-6);
+}
+
+TEST(LoadModel, PassesOverTheUnembeddingOfATiedModel) {
+  const Tensor ids = at::tensor({1, 2, 3}, at::kLong).unsqueeze(0);
+  EditedModel model("gpt2");
+  model.tensors["lm_head.weight"] = at::ones({97, 32});
+  expect_close(logits_of(model.save(), ids), logits_of("tests/data/gpt2", ids), "logits", 1e-6, 1e-6);
+}
+
+TEST(LoadModel, ReadsGateBiasesOfASparseModel) {
+  EditedModel model("llama");
+  model.config["attention_gate"] = {{"kind", "logprob"}, {"version", 1}};
+  EXPECT_THAT(model.refusal(), HasSubstr("model.layers.0.self_attn.gate_bias"));
+  for (int n = 0; n < 3; ++n) model.tensors[fmt::format("model.layers.{}.self_attn.gate_bias", n)] = at::full({4}, 1.5 + n);
+  const Transformer opened = load_model(model.save());
+  EXPECT_EQ(opened.config().gate, GateKind::kLogprob);
+  EXPECT_EQ(opened.layer(2).gate_bias[3].item<float>(), 3.5f);
+}
+
+// A gate that no edge fails is no gate: the fast operator then equals dense attention.
+TEST(LoadModel, AWideOpenGateGivesTheDenseModel) {
+  const Tensor ids = at::randint(0, 97, {2, 23}, at::kLong);
+  EditedModel model("llama");
+  model.config["attention_gate"] = {{"kind", "logprob"}, {"version", 1}};
+  for (int n = 0; n < 3; ++n) model.tensors[fmt::format("model.layers.{}.self_attn.gate_bias", n)] = at::full({4}, 1e4);
+  expect_close(logits_of(model.save(), ids), logits_of("tests/data/llama", ids), "logits", 1e-5, 1e-5);
+}
+
+TEST(LoadModel, OpensInBfloat16) {
+  const auto golden = read_golden("tests/data/llama/golden.safetensors");
+  const at::NoGradGuard no_grad;
+  const Transformer model = load_model("tests/data/llama", {.dtype = at::kBFloat16});
+  EXPECT_EQ(model.dtype(), at::kBFloat16);
+  const Tensor logits = model.forward(golden.at("input_ids")).to(at::kDouble);
+  const double error = (logits - golden.at("logits")).abs().mean().item<double>();
+  EXPECT_LT(error, 0.02 * golden.at("logits").abs().mean().item<double>());
+}
+
+TEST(LoadModel, ParametersThatAreTrainedMayBeWrittenTo) {
+  const Transformer model = load_model("tests/data/gpt2", {.trainable = true});
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : model.parameters()) at::Tensor(tensor).add_(1.0);
+}
+
+TEST(Transformer, RefusesAPromptBeyondItsContext) {
+  const Transformer model = load_model("tests/data/gpt2");
+  EXPECT_THROW(model.forward(at::zeros({1, 65}, at::kLong)), Error);
+}
+
+}  // namespace
+}  // namespace openwork
