@@ -14,7 +14,7 @@ struct BenchTable {
   nlohmann::json (*run)(const BenchOptions&);
 };
 
-constexpr BenchTable kBenches[] = {{"load", bench_load}};
+constexpr BenchTable kBenches[] = {{"load", bench_load}, {"tokenize", bench_tokenize}};
 
 void run_bench(const BenchOptions& options) {
   apply_common_options(options.common);

@@ -34,10 +34,11 @@ nlohmann::json describe_fetched(const FetchVerbOptions& options, const FetchedMo
 void print_fetched(const FetchVerbOptions& options, const FetchedModel& model) {
   size_t brought = 0;
   for (const FetchedFile& file : model.files) brought += file.downloaded ? 1 : 0;
-  print_result(options.common,
-               fmt::format("{}  {} files, {:.1f} MB, {}", model.name, model.files.size(),
-                           static_cast<double>(model.bytes()) / 1e6,
-                           brought == 0 ? "all here already" : fmt::format("{} fetched", brought)));
+  print_result(
+      options.common,
+      fmt::format("{}  {} {}, {:.1f} MB, {}", model.name, model.files.size(),
+                  model.files.size() == 1 ? "file" : "files", static_cast<double>(model.bytes()) / 1e6,
+                  brought == 0 ? "all here already" : fmt::format("{} fetched", brought)));
   print_result(options.common, fmt::format("{}", model.path.string()));
 }
 

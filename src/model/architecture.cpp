@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace openwork {
@@ -58,6 +60,14 @@ void add_mlp(SpecList& list, const ModelConfig& config, int64_t layer) {
   if (config.gated_mlp) list.add_linear(Role::kGate, layer, config.width, config.inner, config.mlp_bias);
   list.add_linear(Role::kUp, layer, config.width, config.inner, config.mlp_bias);
   list.add_linear(Role::kDown, layer, config.inner, config.width, config.mlp_bias);
+}
+
+// Dynamic frequencies are there to read texts of `factor` times the length the model was trained for.
+int64_t longest_text(const ModelConfig& config) {
+  constexpr double kLargest = static_cast<double>(int64_t{1} << 31);
+  if (config.positions != Positions::kRotary || config.rope.kind != "dynamic") return config.context;
+  const double stretched = static_cast<double>(config.context) * std::max(1.0, config.rope.factor);
+  return static_cast<int64_t>(std::min(stretched, kLargest));
 }
 
 void check_heads(const ModelConfig& config, const ConfigReader& reader) {
@@ -121,6 +131,7 @@ ModelConfig read_model_config(const nlohmann::json& config, const std::string& o
   result.beginning_token = reader.optional_id("bos_token_id");
   result.end_token = reader.optional_id("eos_token_id");
   result.source = config;
+  result.context = longest_text(result);
   check_heads(result, reader);
   return result;
 }
@@ -133,6 +144,28 @@ nlohmann::json config_from_gguf(const nlohmann::json& metadata, const std::strin
   fail_input(fmt::format("unknown architecture '{}'", printable(name)), origin,
              "GGUF files of llama, gpt2, gptneox, olmo and olmo2 are read");
 }
+
+namespace {
+
+// rope_parameters as a config.json has them. A factor without a type is a linear one, as llama.cpp reads it.
+nlohmann::json gguf_rope(const nlohmann::json& metadata, const std::string& prefix) {
+  nlohmann::json rope = {{"rope_theta", 10000.0}};
+  const auto take = [&](const char* to, const std::string& key) {
+    if (metadata.contains(prefix + key)) rope[to] = metadata[prefix + key];
+  };
+  take("rope_theta", "freq_base");
+  if (metadata.contains(prefix + "scaling.factor")) rope["rope_type"] = "linear";
+  take("rope_type", "scaling.type");
+  if (rope.value("rope_type", nlohmann::json("none")) == "none") rope["rope_type"] = "default";
+  take("factor", "scaling.factor");
+  take("original_max_position_embeddings", "scaling.original_context_length");
+  take("attention_factor", "scaling.yarn_attn_factor");
+  take("beta_fast", "scaling.yarn_beta_fast");
+  take("beta_slow", "scaling.yarn_beta_slow");
+  return rope;
+}
+
+}  // namespace
 
 nlohmann::json shared_gguf_config(const nlohmann::json& metadata, const std::string& prefix) {
   nlohmann::json config;
@@ -154,15 +187,7 @@ nlohmann::json shared_gguf_config(const nlohmann::json& metadata, const std::str
   const auto tokens = metadata.find("tokenizer.ggml.tokens");
   if (!config.contains("vocab_size") && tokens != metadata.end() && tokens->is_array()) config["vocab_size"] = tokens->size();
 
-  nlohmann::json rope = {{"rope_theta", metadata.value(prefix + ".rope.freq_base", 10000.0)}};
-  const std::string scaling = metadata.value(prefix + ".rope.scaling.type", std::string("none"));
-  if (scaling != "none") {
-    rope["rope_type"] = scaling;
-    rope["factor"] = metadata.value(prefix + ".rope.scaling.factor", 1.0);
-    const std::string original = prefix + ".rope.scaling.original_context_length";
-    if (metadata.contains(original)) rope["original_max_position_embeddings"] = metadata[original];
-  }
-  config["rope_parameters"] = rope;
+  config["rope_parameters"] = gguf_rope(metadata, prefix + ".rope.");
   return config;
 }
 

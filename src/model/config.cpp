@@ -112,14 +112,30 @@ Activation read_activation(const ConfigReader& reader, const char* key, const ch
   return it->second;
 }
 
+namespace {
+
+// transformers 5 writes rope_parameters; before it, rope_theta stood at the top and rope_scaling beside it. Where
+// a file has both, transformers goes by rope_scaling.
+const nlohmann::json& rope_object(const ConfigReader& reader) {
+  static const nlohmann::json kEmpty = nlohmann::json::object();
+  const nlohmann::json* parameters = reader.object("rope_scaling");
+  if (!parameters || parameters->empty()) parameters = reader.object("rope_parameters");
+  return parameters ? *parameters : kEmpty;
+}
+
+// The context that the frequencies were made for, by the key that transformers reads for this kind.
+int64_t read_original_context(const ConfigReader& reader, const ConfigReader& inner, const std::string& kind,
+                              int64_t context) {
+  constexpr const char* kKey = "original_max_position_embeddings";
+  if (kind == "dynamic") return context;
+  return reader.positive_or(kKey, inner.positive_or(kKey, context));
+}
+
+}  // namespace
+
 Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, double rotary_share,
                double theta_fallback) {
-  // transformers 5 writes rope_parameters; before it, rope_theta stood at the top and rope_scaling beside it.
-  static const nlohmann::json kEmpty = nlohmann::json::object();
-  const nlohmann::json* parameters = reader.object("rope_parameters");
-  if (!parameters) parameters = reader.object("rope_scaling");
-  const ConfigReader inner(parameters ? *parameters : kEmpty, reader.origin());
-
+  const ConfigReader inner(rope_object(reader), reader.origin());
   Rope rope;
   rope.kind = inner.text_or("rope_type", inner.text_or("type", "default"));
   rope.theta = inner.number_or("rope_theta", reader.number_or("rope_theta", theta_fallback));
@@ -134,7 +150,9 @@ Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, d
   if (!kKinds.count(rope.kind)) {
     reader.refuse("rope_type", "'" + rope.kind + "'", "default, linear, dynamic, llama3 or yarn");
   }
-  rope.factor = inner.number_or("factor", 1.0);
+  rope.original_context = read_original_context(reader, inner, rope.kind, context);
+  const double growth = static_cast<double>(context) / static_cast<double>(rope.original_context);
+  rope.factor = inner.number_or("factor", rope.kind == "yarn" ? growth : 1.0);
   if (!(rope.factor > 0)) reader.refuse("rope factor", fmt::format("{}", rope.factor), "a number above 0");
   rope.low_frequency_factor = inner.number_or("low_freq_factor", 1.0);
   rope.high_frequency_factor = inner.number_or("high_freq_factor", 4.0);
@@ -144,8 +162,6 @@ Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, d
   rope.mscale = inner.optional_number("mscale");
   rope.mscale_all_dim = inner.optional_number("mscale_all_dim");
   rope.truncate = inner.flag_or("truncate", true);
-  rope.original_context = inner.positive_or("original_max_position_embeddings",
-                                            reader.positive_or("original_max_position_embeddings", context));
   return rope;
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -143,17 +145,33 @@ std::unique_ptr<ParameterSource> choose_source(const WeightReader& reader, const
   return std::make_unique<HuggingFaceSource>(reader, architecture, config);
 }
 
-ModelConfig read_config_of(const fs::path& path, const TensorFile& file) {
-  if (is_gguf(file)) {
-    nlohmann::json config = config_from_gguf(file.metadata(), file.origin());
-    config["tie_word_embeddings"] = file.find("output.weight") == nullptr;
-    ModelConfig result = read_model_config(config, file.origin());
-    if (const TensorEntry* divisors = file.find("rope_freqs.weight")) {
-      result.rope.frequency_divisors.resize(static_cast<size_t>(divisors->element_count()));
-      read_f32(*divisors, result.rope.frequency_divisors);
-    }
-    return result;
+std::vector<float> read_frequency_divisors(const TensorEntry& entry, int64_t pairs, const std::string& origin) {
+  std::vector<float> divisors(static_cast<size_t>(entry.element_count()));
+  read_f32(entry, divisors);
+  const bool positive = std::all_of(divisors.begin(), divisors.end(), [](float x) { return std::isfinite(x) && x > 0; });
+  if (entry.element_count() != pairs || !positive) {
+    fail_input(fmt::format("tensor '{}' does not hold {} numbers above 0", entry.name, pairs), origin,
+               "convert the model again");
   }
+  return divisors;
+}
+
+// GGUF metadata does not say which weights have biases or whether the unembedding is tied: the tensors do.
+ModelConfig read_gguf_config(const TensorFile& file) {
+  const auto has = [&](const char* name) { return file.find(name) != nullptr; };
+  nlohmann::json config = config_from_gguf(file.metadata(), file.origin());
+  config["tie_word_embeddings"] = !has("output.weight");
+  config["attention_bias"] = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias");
+  config["mlp_bias"] = has("blk.0.ffn_up.bias");
+  ModelConfig result = read_model_config(config, file.origin());
+  if (const TensorEntry* entry = file.find("rope_freqs.weight")) {
+    result.rope.frequency_divisors = read_frequency_divisors(*entry, result.rope.rotary_size / 2, file.origin());
+  }
+  return result;
+}
+
+ModelConfig read_config_of(const fs::path& path, const TensorFile& file) {
+  if (is_gguf(file)) return read_gguf_config(file);
   const fs::path json_path = config_path(path);
   ModelConfig config = read_model_config(read_json_file(json_path), json_path.string());
   if (is_transformer_lens(file)) adapt_to_transformer_lens(file, config);

@@ -41,14 +41,14 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-struct CommandResult {
+struct ProgramResult {
   int exit_code = -1;
   std::string out, err;
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
 // `environment` entries are NAME=VALUE, added to this process's own.
-inline CommandResult run_openwork(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}) {
+inline ProgramResult run_openwork(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}) {
   const ScratchFolder scratch;
   const std::string out = scratch / "out", err = scratch / "err";
   const pid_t child = fork();
@@ -69,7 +69,7 @@ inline CommandResult run_openwork(const std::vector<std::string>& arguments, con
 // The contract of an error: its exit code, one line `openwork: error: WHAT; WHERE; WHAT TO DO`, nothing on
 // standard output that looks like a result.
 inline void expect_refusal(const std::vector<std::string>& arguments, const std::string& message, int exit_code = 2) {
-  const CommandResult result = run_openwork(arguments);
+  const ProgramResult result = run_openwork(arguments);
   std::string command;
   for (const std::string& argument : arguments) command += " " + argument.substr(0, 60);
   EXPECT_EQ(result.exit_code, exit_code) << command << "\n" << result.err;

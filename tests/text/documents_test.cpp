@@ -113,7 +113,7 @@ TEST(Documents, RefusesBadFilesInOneLine) {
   std::string damaged = pack_xz(text);
   damaged[30] ^= 0x55;
   refused("xz file is damaged", "damaged.xz", damaged);
-  refused("xz file is damaged", "trailing.xz", pack_xz(text) + "rubbish!");
+  refused("xz file is damaged", "trailing.xz", pack_xz(text) + "rubbish, rubbish, rubbish");
   refused("zst file is damaged", "trailing.zst", pack_zst(text) + "rubbish!");
   refused("not valid UTF-8 at byte 20", "bad.txt", "1234567<|endoftext|>\xff");
   refused("line 2", "lines.jsonl", "{\"text\": \"a\"}\n[1]\n");
@@ -123,9 +123,9 @@ TEST(Documents, RefusesBadFilesInOneLine) {
   expect_bad_input("this is a folder", [&] { documents_of({folder.path()}); });
 }
 
-TEST(Documents, HashesTheSameEverywhere) {
-  EXPECT_EQ(hash_document(""), 0xf52a15e9a9b5e89bull);
-  EXPECT_EQ(hash_document("a"), 0x02c0bc7d0a9b1cf9ull);
+TEST(Documents, HashesTheSameEverywhere) {  // numbers from the definition, worked out in Python
+  EXPECT_EQ(hash_document(""), 0xc3817c016ba4ff30ull);
+  EXPECT_EQ(hash_document("a"), 0x5f29c2aadd9b8527ull);
   int held_out = 0;
   for (int i = 0; i < 100'000; ++i) held_out += is_held_out(hash_document("document " + std::to_string(i))) ? 1 : 0;
   EXPECT_NEAR(held_out, 400, 80);  // one in 250
@@ -238,7 +238,7 @@ TEST(TokenBlocks, CountEveryByteOfEveryDocument) {
     std::map<int32_t, uint64_t> bytes;
     for (size_t i = 0; i < blocks.tokens.size(); ++i) {
       bytes[blocks.document[i]] += blocks.bytes[i];
-      if (blocks.tokens[i] == 0) EXPECT_EQ(blocks.bytes[i], 0u);
+      EXPECT_TRUE(blocks.tokens[i] != 0 || blocks.bytes[i] == 0);
     }
     EXPECT_EQ(bytes[0], 16u) << form;
     EXPECT_EQ(bytes[1], 4u) << form;

@@ -290,7 +290,10 @@ TEST(TokenizerGguf, RefusesOtherModelsAndUnknownPreTokenisers) {
   refused("pre-tokeniser sideways", "tokenizer.ggml.pre", "sideways");
   refused("tokenizer.ggml.tokens is missing", "tokenizer.ggml.tokens", nullptr);
   refused("token types for", "tokenizer.ggml.token_type", json::array({1, 1}));
-  refused("token 1 is not text", "tokenizer.ggml.tokens", json::array({"a", 5}));
+  json untyped = small_metadata();
+  untyped.erase("tokenizer.ggml.token_type");
+  untyped["tokenizer.ggml.tokens"] = {"a", 5};
+  expect_bad_input("token 1 is not text", [&] { Tokenizer::from_gguf_metadata(untyped, "m.gguf"); });
   refused("tokenizer.ggml.merges is missing", "tokenizer.ggml.merges", 3);
   expect_bad_input("tokenizer.ggml.model is null", [] { Tokenizer::from_gguf_metadata(json::object(), "m.gguf"); });
 }

@@ -1,5 +1,7 @@
 // GPT-NeoX (Black et al. 2022) and Pythia: rotary positions on a part of each head, attention and MLP side by
 // side on the same input (unless use_parallel_residual is off), q, k and v fused head by head, biases everywhere.
+#include <cmath>
+
 #include "model/architecture.h"
 
 namespace openwork {
@@ -34,11 +36,14 @@ ModelConfig read_config(const ConfigReader& reader) {
 
 nlohmann::json config_from_gguf(const nlohmann::json& metadata) {
   nlohmann::json config = shared_gguf_config(metadata, "gptneox");
+  const ConfigReader shared(config, "GGUF metadata"), keys(metadata, "GGUF metadata");
+  const int64_t head_size = shared.positive("hidden_size") / shared.positive("num_attention_heads");
+  const int64_t rotary = keys.positive_or("gptneox.rope.dimension_count", head_size);
+  const double share = static_cast<double>(rotary) / static_cast<double>(head_size);
   config["model_type"] = "gpt_neox";
-  config["use_parallel_residual"] = metadata.value("gptneox.use_parallel_residual", true);
-  const double heads = config.value("num_attention_heads", 1), width = config.value("hidden_size", 1);
-  const double rotary = metadata.value("gptneox.rope.dimension_count", width / heads);
-  config["rope_parameters"]["partial_rotary_factor"] = rotary / (width / heads);
+  config["use_parallel_residual"] = keys.flag_or("gptneox.use_parallel_residual", true);
+  // The next number up: share * head_size, cut to a whole number, must not fall below `rotary`.
+  config["rope_parameters"]["partial_rotary_factor"] = std::nextafter(share, 1.0);
   return config;
 }
 

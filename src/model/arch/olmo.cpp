@@ -16,7 +16,7 @@ ModelConfig read_config(const ConfigReader& reader) {
 nlohmann::json config_from_gguf(const nlohmann::json& metadata) {
   nlohmann::json config = shared_gguf_config(metadata, "olmo");
   config["model_type"] = "olmo";
-  const double clamp = metadata.value("olmo.attention.clamp_kqv", 0.0);
+  const double clamp = ConfigReader(metadata, "GGUF metadata").number_or("olmo.attention.clamp_kqv", 0.0);
   if (clamp > 0) config["clip_qkv"] = clamp;
   return config;
 }
