@@ -14,7 +14,7 @@ struct BenchTable {
   nlohmann::json (*run)(const BenchOptions&);
 };
 
-constexpr BenchTable kBenches[] = {{"load", bench_load}, {"tokenize", bench_tokenize}};
+constexpr BenchTable kBenches[] = {{"load", bench_load}, {"tokenize", bench_tokenize}, {"attention", bench_attention_verb}};
 
 void run_bench(const BenchOptions& options) {
   apply_common_options(options.common);

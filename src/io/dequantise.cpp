@@ -66,7 +66,7 @@ void expand_q8_0(Block block, float* out) {
 
 // Q2_K and Q3_K: group g of 16 values takes bits 2 (g/2 mod 4) of 16 of the 64 bytes; this is where they
 // start.
-constexpr int packed_start(int group) {
+constexpr ptrdiff_t packed_start(ptrdiff_t group) {
   return group / 8 * 32 + group % 2 * 16;
 }
 constexpr int packed_shift(int group) {
@@ -99,7 +99,7 @@ void expand_q3_k(Block block, float* out) {
   const float d = read_half(block + 108);
   for (int group = 0; group < 16; ++group) {
     const float scale = d * static_cast<float>(q3_k_scale(scales, group));
-    const Block packed = q + packed_start(group), mask = high + group % 2 * 16;
+    const Block packed = q + packed_start(group), mask = high + ptrdiff_t{group % 2} * 16;
     const int shift = packed_shift(group), bit = group / 2;
     for (int i = 0; i < 16; ++i) {
       // A set high bit means no offset.
@@ -126,7 +126,7 @@ void expand_k_nibbles(Block block, Block high, Block q, float* out) {
   for (int group = 0; group < 8; ++group) {
     const ScaleAndOffset s = q4_k_scale(block + 4, group);
     const float scale = d * static_cast<float>(s.scale), offset = m * static_cast<float>(s.offset);
-    const Block packed = q + group / 2 * 32;
+    const Block packed = q + ptrdiff_t{group / 2} * 32;
     const int shift = group % 2 * 4;
     int values[32];
     for (int i = 0; i < 32; ++i) values[i] = packed[i] >> shift & 15;
@@ -150,9 +150,10 @@ void expand_q6_k(Block block, float* out) {
   for (int group = 0; group < 16; ++group) {
     const float scale = d * static_cast<float>(static_cast<int8_t>(scales[group]));
     // Within each half of 128 values: four runs of 32, low nibbles of 64 bytes first, then high ones.
-    const int half = group / 8, run = group / 2 % 4;
-    const Block nibbles = low + half * 64 + run % 2 * 32 + group % 2 * 16;
-    const Block pairs = high + half * 32 + group % 2 * 16;
+    const ptrdiff_t half = group / 8, odd = group % 2;
+    const int run = group / 2 % 4;
+    const Block nibbles = low + half * 64 + ptrdiff_t{run % 2} * 32 + odd * 16;
+    const Block pairs = high + half * 32 + odd * 16;
     const int nibble_shift = run / 2 * 4, pair_shift = run * 2;
     for (int i = 0; i < 16; ++i) {
       const int value = (nibbles[i] >> nibble_shift & 15) | (pairs[i] >> pair_shift & 3) << 4;

@@ -69,9 +69,10 @@ MappedFile::~MappedFile() {
 void MappedFile::release(std::span<const std::byte> part) const {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
-  const uintptr_t first = (begin + page - 1) / page * page;
-  const uintptr_t last = (begin + part.size()) / page * page;
-  if (last > first) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const size_t skipped = (page - begin % page) % page;  // up to the first whole page
+  if (part.size() < skipped + page) return;
+  const size_t whole = (part.size() - skipped) / page * page;
+  ::madvise(const_cast<std::byte*>(part.data() + skipped), whole, MADV_DONTNEED);
 }
 
 }  // namespace openwork

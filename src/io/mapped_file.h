@@ -1,5 +1,6 @@
 // A file as a span of bytes: mapped read-only and private, so nothing is read until it is touched and
-// nothing is ever written back. The map lasts as long as the object.
+// nothing is ever written back. The map lasts as long as the object. (Should another program cut the file short
+// meanwhile, touching what is gone ends this one: replace files by renaming, as atomic_file.h does.)
 #pragma once
 #include <cstddef>
 #include <filesystem>

@@ -125,11 +125,15 @@ std::vector<fs::path> list_files(const fs::path& folder, std::string_view ending
   constexpr std::string_view kNotWeights[] = {"training_args.bin", "optimizer.bin", "scheduler.bin",
                                               "optimizer.pth", "scheduler.pth"};
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  std::error_code error;
+  const fs::directory_iterator listing(folder, error);
+  if (error)
+    fail_input("the folder cannot be listed", folder.string(), "allow reading it, or name the file in it");
+  for (const fs::directory_entry& entry : listing) {
     const std::string name = entry.path().filename().string();
     const bool weights =
         std::find(std::begin(kNotWeights), std::end(kNotWeights), name) == std::end(kNotWeights);
-    if (weights && name.ends_with(ending) && entry.is_regular_file()) files.push_back(entry.path());
+    if (weights && name.ends_with(ending) && entry.is_regular_file(error)) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -152,17 +156,17 @@ fs::path find_in_folder(const fs::path& folder) {
   };
   // Usual names first: other tensors (saved passes, say) may lie beside the weights. final.pth is how the
   // published Sparse GPT-2 names them.
-  for (const std::string_view name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-                                      "pytorch_model.bin.index.json", "final.pth"}) {
+  for (const std::string_view name : {"model.safetensors", "model.safetensors.index.json",
+                                      "pytorch_model.bin", "pytorch_model.bin.index.json", "final.pth"}) {
     if (fs::path path = named(name); !path.empty()) return path;
   }
   for (const std::string_view ending : {".safetensors", ".pth", ".bin", ".gguf"}) {
     if (fs::path path = find_lone_file(folder, ending); !path.empty()) return path;
   }
-  fail_input("no weights in the folder", folder.string(),
-             "it should hold model.safetensors or its index, pytorch_model.bin or its index, or one file "
-             "that ends in "
-             ".safetensors, .pth, .bin or .gguf");
+  fail_input(
+      "no weights in the folder", folder.string(),
+      "it should hold model.safetensors or its index, pytorch_model.bin or its index, final.pth, or one "
+      "file that ends in .safetensors, .pth, .bin or .gguf");
 }
 
 }  // namespace

@@ -4,65 +4,22 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 
 #include "base/error.h"
 #include "base/utf8.h"
 #include "io/byte_reader.h"
+#include "io/pickle_names.h"
 #include "io/pickle_stack.h"
-#include "io/tensor_listing.h"
 
 namespace openwork {
 namespace {
 
-constexpr std::string_view kAdvice = "only plain tensors are read; save the weights again as safetensors";
 constexpr size_t kLongestGlobal = 256;
-
-// The callables torch.save writes; what each makes is decided in reduce().
-enum class Global : int64_t { kOrderedDict, kRebuildTensor, kRebuildParameter, kFirstStorage };
-
-struct StorageType {
-  std::string_view name;
-  DType dtype;
-};
-
-constexpr StorageType kStorageTypes[] = {
-    {"DoubleStorage", DType::kF64},    {"FloatStorage", DType::kF32}, {"HalfStorage", DType::kF16},
-    {"BFloat16Storage", DType::kBF16}, {"LongStorage", DType::kI64},  {"IntStorage", DType::kI32},
-    {"ShortStorage", DType::kI16},     {"CharStorage", DType::kI8},   {"ByteStorage", DType::kU8},
-    {"BoolStorage", DType::kBool},
-};
-
-// A storage type is kFirstStorage plus its place in kStorageTypes.
-std::optional<int64_t> find_global(std::string_view module, std::string_view name) {
-  if (module == "collections" && name == "OrderedDict") return static_cast<int64_t>(Global::kOrderedDict);
-  if (module == "torch._utils" && name == "_rebuild_tensor_v2")
-    return static_cast<int64_t>(Global::kRebuildTensor);
-  if (module == "torch._utils" && name == "_rebuild_parameter") {
-    return static_cast<int64_t>(Global::kRebuildParameter);
-  }
-  for (size_t i = 0; module == "torch" && i < std::size(kStorageTypes); ++i) {
-    if (kStorageTypes[i].name == name)
-      return static_cast<int64_t>(Global::kFirstStorage) + static_cast<int64_t>(i);
-  }
-  return std::nullopt;
-}
-
-PickleValue make_value(PickleKind kind, int64_t integer = 0) {
-  PickleValue value;
-  value.kind = kind;
-  value.integer = integer;
-  return value;
-}
-
-PickleValue make_indexed(PickleKind kind, size_t index) {
-  return make_value(kind, static_cast<int64_t>(static_cast<uint32_t>(index)));
-}
 
 class Machine {
  public:
   Machine(std::span<const std::byte> pickle, std::string_view origin)
-      : reader_(pickle, origin), stack_(origin) {}
+      : reader_(pickle, origin), names_(document_, origin), stack_(origin) {}
 
   PickleDocument run() {
     while (!step(reader_.read<uint8_t>("an opcode"))) {
@@ -122,7 +79,7 @@ class Machine {
     return reader_.read<Number>("a pickle");
   }
 
-  [[noreturn]] void refuse(std::string_view what) const { fail_input(what, reader_.origin(), kAdvice); }
+  [[noreturn]] void refuse(std::string_view what) const { fail_input(what, reader_.origin(), kPickleAdvice); }
   [[noreturn]] void refuse_damaged(std::string_view what) const { refuse_pickle(what, reader_.origin()); }
 
   bool check_protocol(uint8_t protocol) const {
@@ -211,14 +168,7 @@ class Machine {
   }
 
   // --- names of callables
-  bool push_global(std::string_view module, std::string_view name) {
-    const auto global = find_global(module, name);
-    if (!global) {
-      refuse(fmt::format("a pickle with anything but tensors in it ('{}.{}')", printable(module, 100),
-                         printable(name, 100)));
-    }
-    return push(make_value(PickleKind::kGlobal, *global));
-  }
+  bool push_global(std::string_view module, std::string_view name) { return push(names_.find(module, name)); }
 
   std::string_view read_line() {
     const size_t room = std::min(reader_.remaining(), kLongestGlobal);
@@ -240,64 +190,16 @@ class Machine {
   }
 
   // --- storages and tensors
-  // ("storage", type, key, location, count)
   bool push_storage() {
-    const auto& parts = items_of(stack_.pop(), PickleKind::kTuple);
-    constexpr auto kFirst = static_cast<int64_t>(Global::kFirstStorage);
-    if (parts.size() != 5 || string_of(parts[0]) != "storage" || parts[1].kind != PickleKind::kGlobal ||
-        parts[1].integer < kFirst || parts[4].kind != PickleKind::kInteger || parts[4].integer < 0) {
-      refuse("a pickle with anything but tensors in it (a persistent id that is no storage)");
-    }
-    const DType dtype = kStorageTypes[parts[1].integer - kFirst].dtype;
-    document_.storages.push_back({dtype, string_of(parts[2]), static_cast<uint64_t>(parts[4].integer)});
-    return push(make_indexed(PickleKind::kStorage, document_.storages.size() - 1));
+    const PickleValue id = stack_.pop();
+    items_of(id, PickleKind::kTuple);
+    return push(names_.make_storage(id));
   }
 
   bool reduce() {
-    const auto arguments = items_of(stack_.pop(), PickleKind::kTuple);
-    const PickleValue callable = stack_.pop();
-    if (callable.kind != PickleKind::kGlobal) refuse_damaged("a call of what cannot be called");
-    switch (static_cast<Global>(callable.integer)) {
-      case Global::kOrderedDict:
-        if (!arguments.empty()) refuse("an OrderedDict with arguments");
-        return push_items(PickleKind::kDict, {});
-      case Global::kRebuildTensor:
-        return rebuild_tensor(arguments);
-      case Global::kRebuildParameter:  // (tensor, requires_grad, hooks)
-        if (arguments.size() != 3 || arguments[0].kind != PickleKind::kTensor)
-          refuse_damaged("not a parameter");
-        return push(arguments[0]);
-      default:
-        refuse("a pickle with anything but tensors in it (a storage type called)");
-    }
-  }
-
-  // (storage, offset, shape, strides, requires_grad, hooks[, metadata])
-  bool rebuild_tensor(const std::vector<PickleValue>& arguments) {
-    if (arguments.size() < 6 || arguments.size() > 7 || arguments[0].kind != PickleKind::kStorage ||
-        arguments[1].kind != PickleKind::kInteger) {
-      refuse_damaged("not a tensor");
-    }
-    PickledTensor tensor;
-    tensor.storage = arguments[0].index;
-    tensor.offset = arguments[1].integer;
-    tensor.shape = integers_of(arguments[2]);
-    tensor.strides = integers_of(arguments[3]);
-    if (tensor.shape.size() != tensor.strides.size()) refuse_damaged("a tensor's shape and strides disagree");
-    document_.tensors.push_back(std::move(tensor));
-    return push(make_indexed(PickleKind::kTensor, document_.tensors.size() - 1));
-  }
-
-  std::vector<int64_t> integers_of(PickleValue tuple) const {
-    const auto& values = items_of(tuple, PickleKind::kTuple);
-    if (values.size() > kMaxRank)
-      refuse_damaged(fmt::format("a tensor of more than {} dimensions", kMaxRank));
-    std::vector<int64_t> integers;
-    for (const PickleValue value : values) {
-      if (value.kind != PickleKind::kInteger) refuse_damaged("a tensor's sizes are no integers");
-      integers.push_back(value.integer);
-    }
-    return integers;
+    const PickleValue arguments = stack_.pop(), callable = stack_.pop();
+    items_of(arguments, PickleKind::kTuple);
+    return push(names_.call(callable, arguments));
   }
 
   // Sets attributes; torch gives a state dict its _metadata so. Nothing reads them, so they are dropped.
@@ -309,6 +211,7 @@ class Machine {
 
   ByteReader reader_;
   PickleDocument document_;
+  PickleNames names_;
   PickleStack stack_;
 };
 
@@ -321,7 +224,7 @@ void refuse_pickle(std::string_view what, std::string_view origin) {
 PickleDocument parse_pickle(std::span<const std::byte> pickle, std::string_view origin) {
   if (pickle.size() > kMaxPickleBytes) {
     fail_input(fmt::format("a pickle of {} bytes, more than {}", pickle.size(), kMaxPickleBytes), origin,
-               kAdvice);
+               kPickleAdvice);
   }
   return Machine(pickle, origin).run();
 }

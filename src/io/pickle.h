@@ -38,6 +38,17 @@ struct PickleValue {
   };
 };
 
+inline PickleValue make_value(PickleKind kind, int64_t integer = 0) {
+  PickleValue value;
+  value.kind = kind;
+  value.integer = integer;
+  return value;
+}
+
+inline PickleValue make_indexed(PickleKind kind, size_t index) {
+  return make_value(kind, static_cast<int64_t>(static_cast<uint32_t>(index)));
+}
+
 struct PickledStorage {
   DType dtype = DType::kF32;
   std::string_view key;  // the storage's bytes are the zip member ARCHIVE/data/KEY
@@ -59,6 +70,9 @@ struct PickleDocument {
   std::vector<PickledTensor> tensors;
   PickleValue root;
 };
+
+inline constexpr std::string_view kPickleAdvice =
+    "only plain tensors are read; save the weights again as safetensors";
 
 PickleDocument parse_pickle(std::span<const std::byte> pickle, std::string_view origin);
 

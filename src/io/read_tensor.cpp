@@ -103,13 +103,23 @@ int64_t find_row(const TensorEntry& entry, size_t row) {
   return start;
 }
 
+// `length` values of kSize bytes, `step` bytes apart, into `out`.
+template <size_t kSize>
+void gather_values(const std::byte* from, size_t length, size_t step, std::byte* out) {
+  for (size_t i = 0; i < length; ++i) std::memcpy(out + i * kSize, from + i * step, kSize);
+}
+
 // A strided tensor's rows, one after the other, into `out`.
 void gather_rows(const TensorEntry& entry, size_t first, size_t rows, std::byte* out) {
   const size_t size = dtype_bytes(entry.dtype, 1), length = static_cast<size_t>(entry.shape.back());
   const size_t step = static_cast<size_t>(entry.strides.back()) * size;
+  const auto gather = size == 1   ? gather_values<1>
+                      : size == 2 ? gather_values<2>
+                      : size == 4 ? gather_values<4>
+                                  : gather_values<8>;
   for (size_t row = first; row < first + rows; ++row) {
     const std::byte* from = entry.bytes.data() + static_cast<size_t>(find_row(entry, row)) * size;
-    for (size_t i = 0; i < length; ++i, out += size) std::memcpy(out, from + i * step, size);
+    gather(from, length, step, out + (row - first) * length * size);
   }
 }
 

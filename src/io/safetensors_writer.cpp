@@ -43,6 +43,7 @@ void sort_tensors(std::vector<OutputTensor>& tensors, std::string_view origin) {
     return first != second ? first < second : a.name < b.name;
   });
   std::vector<std::string_view> names;
+  names.reserve(tensors.size());
   for (const OutputTensor& tensor : tensors) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
@@ -64,6 +65,7 @@ std::string make_header(const std::vector<OutputTensor>& tensors,
   std::vector<std::string> members;
   if (!metadata.empty()) {
     std::vector<std::string> pairs;
+    pairs.reserve(metadata.size());
     for (const auto& [key, value] : metadata)
       pairs.push_back(quote(key, origin) + ":" + quote(value, origin));
     members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(pairs, ",")));

@@ -64,7 +64,7 @@ class TensorFile {
 
 // Opens one file by its content (not its ending), an index file with its shards, or a folder, where the first
 // of these counts: model.safetensors(.index.json), pytorch_model.bin(.index.json), final.pth, then a lone
-// *.safetensors, *.pth, *.bin or *.gguf. Bad input is one error; nothing is executed, nothing read outside the files.
+// *.safetensors, *.pth, *.bin or *.gguf. Bad input is one error; nothing is executed, nothing read outside them.
 std::unique_ptr<TensorFile> open_weights(const std::filesystem::path& path);
 
 // The entry's numbers as floats in row-major order; out.size() must be element_count(). Any dtype.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -19,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Visit = std::function<bool(std::string_view)>;
 constexpr size_t kChunk = size_t{1} << 18;
+constexpr size_t kLongestDocument = size_t{1} << 30;   // a small archive may unpack to any length
 constexpr size_t kLongestFirstLine = size_t{1} << 24;  // a longer one is taken for text, not for JSONL
 
 // A text that grows at its end as the source is read and shrinks at its front as it is used.
@@ -74,10 +74,12 @@ void check_utf8(std::string_view text, uint64_t position, const fs::path& path) 
 
 // Visits each stretch between separators: false when visit asked to stop.
 template <typename VisitPart>
-bool for_each_part(Window& window, std::string_view separator, const VisitPart& visit_part) {
+bool for_each_part(Window& window, std::string_view separator, const fs::path& path, const VisitPart& visit_part) {
   while (true) {
-    const size_t end = window.find(separator);
+    const size_t end = window.find(separator, kLongestDocument);
     const bool last = end == std::string_view::npos;
+    if (last && window.text().size() > kLongestDocument)
+      fail_input("a document is longer than 1 GiB", path.string(), "part documents by <|endoftext|>");
     const std::string_view part = window.text().substr(0, end);
     if (!visit_part(part)) return false;
     if (last) return true;
@@ -86,7 +88,7 @@ bool for_each_part(Window& window, std::string_view separator, const VisitPart& 
 }
 
 bool read_text(Window& window, const fs::path& path, const Visit& visit) {
-  return for_each_part(window, kDocumentEnd, [&](std::string_view document) {
+  return for_each_part(window, kDocumentEnd, path, [&](std::string_view document) {
     check_utf8(document, window.position(), path);
     return document.empty() || visit(document);
   });
@@ -94,7 +96,7 @@ bool read_text(Window& window, const fs::path& path, const Visit& visit) {
 
 bool read_json_lines(Window& window, const fs::path& path, const Visit& visit) {
   uint64_t number = 0;
-  return for_each_part(window, "\n", [&](std::string_view line) {
+  return for_each_part(window, "\n", path, [&](std::string_view line) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return true;
     const std::string where = fmt::format("{} line {}", path.string(), number);

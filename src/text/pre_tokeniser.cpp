@@ -45,12 +45,12 @@ struct Part {
   bool matched;
 };
 
-// Takes parts one by one and emits words as the behaviour says; the last word may still grow.
+// Takes parts one by one and hands on words as the behaviour says; the last word may still grow.
+template <typename Visit>
 class WordJoiner {
  public:
-  WordJoiner(std::string_view text, SplitBehaviour behaviour, std::vector<std::string_view>& out)
-      : text_(text), behaviour_(behaviour), out_(out) {}
-  ~WordJoiner() { emit(); }
+  WordJoiner(std::string_view text, SplitBehaviour behaviour, const Visit& visit)
+      : text_(text), behaviour_(behaviour), visit_(visit) {}
 
   void take(const Part& part) {
     if (behaviour_ == SplitBehaviour::kRemoved && part.matched) return;
@@ -65,6 +65,11 @@ class WordJoiner {
     last_matched_ = part.matched;
   }
 
+  void emit() {
+    if (open_ && start_ < end_) visit_(text_.substr(start_, end_ - start_));
+    open_ = false;
+  }
+
  private:
   // Whether `part` belongs to the word before it. Of several matches in a row, MergedWithPrevious joins the
   // first to the text before them and MergedWithNext the last to the text after.
@@ -77,28 +82,25 @@ class WordJoiner {
     }
   }
 
-  void emit() {
-    if (open_ && start_ < end_) out_.push_back(text_.substr(start_, end_ - start_));
-    open_ = false;
-  }
-
   std::string_view text_;
   SplitBehaviour behaviour_;
-  std::vector<std::string_view>& out_;
+  const Visit& visit_;
   bool open_ = false, last_matched_ = false;
   size_t start_ = 0, end_ = 0;
 };
 
+template <typename Visit>
 void split_word(const Pattern& pattern, SplitBehaviour behaviour, bool invert, std::string_view text,
-                SplitScratch& scratch) {
-  WordJoiner joiner(text, behaviour, scratch.next);
+                MatchScratch& scratch, const Visit& visit) {
+  WordJoiner joiner(text, behaviour, visit);
   size_t last = 0;
-  pattern.for_each_match(text, scratch.match, [&](size_t start, size_t end) {
+  pattern.for_each_match(text, scratch, [&](size_t start, size_t end) {
     if (last != start) joiner.take({last, start, invert});
     joiner.take({start, end, !invert});
     last = end;
   });
   if (last != text.size()) joiner.take({last, text.size(), invert});
+  joiner.emit();
 }
 
 }  // namespace
@@ -165,28 +167,24 @@ void PreTokeniser::add_split(Pattern pattern, SplitBehaviour behaviour, bool inv
   stages_.push_back(std::move(stage));
 }
 
-void PreTokeniser::run_stage(const Stage& stage, std::string_view word, SplitScratch& scratch) {
+// A word goes through the rest of the stages before the next one is cut, so nothing is held but it.
+void PreTokeniser::run_from(size_t at, std::string_view word, MatchScratch& scratch, const Visit& visit) const {
+  if (at == stages_.size()) return writes_bytes_ ? visit(*read_written_bytes(word)) : visit(word);
+  const Stage& stage = stages_[at];
   if (stage.kind == Kind::kSplit) {
-    split_word(stage.pattern.front(), stage.behaviour, stage.invert, word, scratch);
-  } else if (stage.kind == Kind::kPrefixSpace) {
-    if (word.front() != ' ') word = scratch.texts.emplace_back(" " + std::string(word));
-    scratch.next.push_back(word);
+    split_word(stage.pattern.front(), stage.behaviour, stage.invert, word, scratch,
+               [&](std::string_view part) { run_from(at + 1, part, scratch, visit); });
+  } else if (stage.kind == Kind::kWriteBytes) {
+    run_from(at + 1, write_bytes(word), scratch, visit);
+  } else if (word.starts_with(' ')) {
+    run_from(at + 1, word, scratch, visit);
   } else {
-    scratch.next.push_back(scratch.texts.emplace_back(write_bytes(word)));
+    run_from(at + 1, " " + std::string(word), scratch, visit);
   }
 }
 
-const std::vector<std::string_view>& PreTokeniser::split(std::string_view text, SplitScratch& scratch) const {
-  scratch.texts.clear();
-  scratch.words.assign(1, text);
-  for (const Stage& stage : stages_) {
-    scratch.next.clear();
-    for (const std::string_view word : scratch.words) run_stage(stage, word, scratch);
-    std::swap(scratch.words, scratch.next);
-  }
-  if (writes_bytes_)
-    for (std::string_view& word : scratch.words) word = scratch.texts.emplace_back(*read_written_bytes(word));
-  return scratch.words;
+void PreTokeniser::for_each_word(std::string_view text, MatchScratch& scratch, const Visit& visit) const {
+  if (!text.empty()) run_from(0, text, scratch, visit);
 }
 
 }  // namespace openwork

@@ -2,7 +2,7 @@
 // Known: ByteLevel, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, Sequence. Every one of them is a
 // regular expression and what happens to its matches, so a pre-tokeniser is a list of such stages.
 #pragma once
-#include <deque>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -15,20 +15,14 @@ namespace openwork {
 // What becomes of the matches: they go, stand alone, join the text before or after, or join their like.
 enum class SplitBehaviour { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
-// Working memory of a split; the words it returns point into the text or into it.
-struct SplitScratch {
-  MatchScratch match;
-  std::vector<std::string_view> words, next;
-  std::deque<std::string> texts;
-};
-
 class PreTokeniser {
  public:
   // Fails, naming the kind and `where`, on one that is not known or is not byte-level.
   PreTokeniser(const nlohmann::json& specification, const std::string& where);
 
-  // The words of `text` (valid UTF-8, not empty), as plain bytes; valid until the next call or while text lives.
-  const std::vector<std::string_view>& split(std::string_view text, SplitScratch& scratch) const;
+  // Calls visit(word) for the words of `text` (valid UTF-8), none of them empty, in order, as plain bytes.
+  using Visit = std::function<void(std::string_view)>;
+  void for_each_word(std::string_view text, MatchScratch& scratch, const Visit& visit) const;
 
  private:
   enum class Kind { kSplit, kPrefixSpace, kWriteBytes };
@@ -42,7 +36,7 @@ class PreTokeniser {
   void add(const nlohmann::json& specification, const std::string& where, int depth);
   void add_byte_level(const nlohmann::json& specification, const std::string& where);
   void add_split(Pattern pattern, SplitBehaviour behaviour, bool invert);
-  static void run_stage(const Stage& stage, std::string_view word, SplitScratch& scratch);
+  void run_from(size_t stage, std::string_view word, MatchScratch& scratch, const Visit& visit) const;
 
   std::vector<Stage> stages_;
   bool writes_bytes_ = false;  // stages follow ByteLevel, so they see the byte alphabet

@@ -17,7 +17,7 @@ constexpr const char* kEndOfText = "<|endoftext|>";
 
 // What one encoding thread works with; kept between calls for its cache of words.
 struct Scratch {
-  SplitScratch split;
+  MatchScratch match;
   MergeScratch merge;
   std::vector<TextPart> raw_parts, parts;
 };
@@ -84,20 +84,19 @@ struct Tokenizer::State {
   }
 
   void append_words(std::string_view text, Scratch& scratch, std::vector<int32_t>& out) const {
-    if (text.empty()) return;
-    for (const std::string_view word : parts.pre_tokeniser.split(text, scratch.split))
-      parts.pairs.append_tokens(word, scratch.merge, out);
+    parts.pre_tokeniser.for_each_word(
+        text, scratch.match, [&](std::string_view word) { parts.pairs.append_tokens(word, scratch.merge, out); });
   }
 
   // Text without raw added tokens: normalised, then cut at the added tokens that are looked for there.
   void append_text(std::string_view text, Scratch& scratch, std::vector<int32_t>& out) const {
     std::string normalised;
     if (!parts.normaliser.is_identity()) {
-      normalised = parts.normaliser.apply(text, scratch.split.match);
+      normalised = parts.normaliser.apply(text, scratch.match);
       text = normalised;
     }
     scratch.parts.clear();
-    parts.normalised_tokens.split(text, scratch.split.match, scratch.parts);
+    parts.normalised_tokens.split(text, scratch.match, scratch.parts);
     for (const TextPart& part : scratch.parts) {
       if (part.id >= 0) {
         out.push_back(part.id);
@@ -135,9 +134,10 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   if (const size_t bad = find_invalid(text); bad != std::string_view::npos)
     fail_input(fmt::format("the text is not valid UTF-8 at byte {}", bad), "text to tokenize", "convert it to UTF-8");
   std::vector<int32_t> out;
+  out.reserve(text.size() / 4 + 1);
   auto scratch = state_->borrow();
   scratch->raw_parts.clear();
-  state_->parts.raw_tokens.split(text, scratch->split.match, scratch->raw_parts);
+  state_->parts.raw_tokens.split(text, scratch->match, scratch->raw_parts);
   for (const TextPart& part : scratch->raw_parts) {
     if (part.id >= 0) {
       out.push_back(part.id);

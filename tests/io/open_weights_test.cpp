@@ -55,11 +55,19 @@ TEST(OpenWeights, FindsAFoldersWeights) {
   }
 }
 
-TEST(OpenWeights, PrefersTheUsualName) {
+// Each name, once there, counts before those tried so far.
+TEST(OpenWeights, PrefersTheUsualNames) {
   const TestFolder folder;
-  write_tensor(folder / "other.safetensors", "other");
+  for (const std::string name : {"other.gguf", "other.bin", "other.pth", "other.safetensors", "final.pth"}) {
+    write_tensor(folder / name, name);
+    EXPECT_EQ(only_tensor(folder.path()), name);
+  }
+  folder.write("pytorch_model.bin.index.json", R"({"weight_map":{"other.bin":"other.bin"}})");
+  EXPECT_EQ(only_tensor(folder.path()), "other.bin");
   write_tensor(folder / "pytorch_model.bin", "torch");
-  EXPECT_EQ(only_tensor(folder.path()), "other");
+  EXPECT_EQ(only_tensor(folder.path()), "torch");
+  folder.write("model.safetensors.index.json", R"({"weight_map":{"other.gguf":"other.gguf"}})");
+  EXPECT_EQ(only_tensor(folder.path()), "other.gguf");
   write_tensor(folder / "model.safetensors", "usual");
   EXPECT_EQ(only_tensor(folder.path()), "usual");
 }

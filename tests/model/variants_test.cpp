@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "golden.h"
+#include "model/architecture.h"
 #include "model/generate.h"
 #include "model/load.h"
 
@@ -23,13 +24,10 @@ class Variant : public testing::TestWithParam<const char*> {
  protected:
   fs::path folder() const { return fs::path("tests/data/variants") / GetParam(); }
 
-  // The folder itself, as people name a model, except where the golden file beside the weights would be
-  // taken for them.
+  // The folder, as people name a model; a GGUF file is named itself.
   fs::path weights() const {
-    for (const char* name : {"model.gguf", "pytorch_model.bin"}) {
-      if (fs::exists(folder() / name)) return folder() / name;
-    }
-    return folder();
+    const fs::path gguf = folder() / "model.gguf";
+    return fs::exists(gguf) ? gguf : folder();
   }
 
   std::map<std::string, Tensor> golden() const { return read_golden(folder() / "golden.safetensors"); }
@@ -130,6 +128,56 @@ constexpr const char* kGguf[] = {
     "gguf_llama_biases", "gguf_llama_llama3", "gguf_llama_yarn", "gguf_llama_q8_0",
     "gguf_olmo",         "gguf_olmo2",
 };
+
+nlohmann::json small_llama(nlohmann::json rotary) {
+  nlohmann::json config = {{"model_type", "llama"},        {"num_hidden_layers", 1},
+                           {"num_attention_heads", 2},     {"hidden_size", 16},
+                           {"intermediate_size", 20},      {"vocab_size", 61},
+                           {"max_position_embeddings", 64}};
+  config.update(rotary);
+  return config;
+}
+
+// The expected values are what transformers' configuration classes make of the same keys.
+TEST(RotarySettings, RopeScalingWinsOverRopeParameters) {
+  const nlohmann::json rotary = {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 500.0}}},
+                                 {"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}},
+                                 {"rope_theta", 700.0}};
+  const Rope rope = read_model_config(small_llama(rotary), "config.json").rope;
+  EXPECT_EQ(rope.kind, "linear");
+  EXPECT_EQ(rope.factor, 4.0);
+  EXPECT_EQ(rope.theta, 700.0);
+}
+
+TEST(RotarySettings, AnEmptyRopeScalingIsNone) {
+  const nlohmann::json rotary = {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 3.0}}},
+                                 {"rope_scaling", nlohmann::json::object()}};
+  EXPECT_EQ(read_model_config(small_llama(rotary), "config.json").rope.factor, 3.0);
+}
+
+TEST(RotarySettings, YarnWithoutAFactorStretchesToTheContext) {
+  const nlohmann::json rotary = {
+      {"rope_parameters",
+       {{"rope_type", "yarn"}, {"factor", nullptr}, {"original_max_position_embeddings", 16}}}};
+  EXPECT_EQ(read_model_config(small_llama(rotary), "config.json").rope.factor, 4.0);
+}
+
+TEST(RotarySettings, TheOriginalContextAtTheTopWins) {
+  const nlohmann::json rotary = {
+      {"original_max_position_embeddings", 32},
+      {"rope_parameters",
+       {{"rope_type", "yarn"}, {"factor", 2.0}, {"original_max_position_embeddings", 16}}}};
+  EXPECT_EQ(read_model_config(small_llama(rotary), "config.json").rope.original_context, 32);
+}
+
+TEST(RotarySettings, DynamicReadsTextsLongerThanItWasTrainedFor) {
+  const nlohmann::json rotary = {
+      {"rope_parameters",
+       {{"rope_type", "dynamic"}, {"factor", 2.5}, {"original_max_position_embeddings", 16}}}};
+  const ModelConfig config = read_model_config(small_llama(rotary), "config.json");
+  EXPECT_EQ(config.rope.original_context, 64);
+  EXPECT_EQ(config.context, 160);
+}
 
 const auto kName = [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); };
 

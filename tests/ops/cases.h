@@ -1,8 +1,12 @@
 // The cases that gated attention is tested on, on every device: sizes on both sides of every tile and vector
 // boundary, grouped queries, both gates, hard and sampled, offsets and layouts.
 #pragma once
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
 #include <vector>
 
 #include "ops/attention_case.h"
@@ -44,7 +48,10 @@ inline std::vector<AttentionCase> test_cases(at::ScalarType dtype) {
   for (const Shape& shape : test_shapes()) {
     for (const auto gate : {kGateScore, kGateLogProb}) {
       for (const bool sampled : {false, true}) {
-        AttentionCase of{shape.B, shape.H, shape.Hkv, shape.T, shape.d, dtype, std::string(gate)};
+        AttentionCase of;
+        of.B = shape.B, of.H = shape.H, of.Hkv = shape.Hkv, of.T = shape.T, of.d = shape.d;
+        of.dtype = dtype;
+        of.gate = std::string(gate);
         if (sampled) of.seed = 0x123456789ABCDEF + shape.T;
         of.first = sampled ? shape.T % 5 : 0;
         of.transposed = (shape.T + shape.d) % 2 == 1;

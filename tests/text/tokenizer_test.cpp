@@ -22,6 +22,18 @@ void expect_ids(const Tokenizer& tokenizer, const json& texts, const json& ids, 
     EXPECT_EQ(tokenizer.encode(texts[i].get<std::string>()), ids[i].get<Ids>()) << name << ", text " << texts[i];
 }
 
+json small_metadata() {
+  const json model = small_tokenizer_json()["model"];
+  json tokens = json::array(), types = json::array(), merges = json::array();
+  for (size_t i = 0; i < model["vocab"].size(); ++i) tokens.push_back(nullptr), types.push_back(1);
+  for (const auto& [token, id] : model["vocab"].items()) tokens[id.get<size_t>()] = token;
+  types[0] = 3;
+  for (const json& merge : model["merges"]) merges.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  return {{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", "gpt-2"}, {"tokenizer.ggml.tokens", tokens},
+          {"tokenizer.ggml.token_type", types}, {"tokenizer.ggml.merges", merges}, {"tokenizer.ggml.bos_token_id", 1},
+          {"tokenizer.ggml.eos_token_id", 2}};
+}
+
 TEST(Tokenizer, GivesTheReferencesIdsForTheShippedModel) {
   const Tokenizer tokenizer = Tokenizer::from_file("models/openwork-8m");
   const json golden = read_json_file("tests/data/text/openwork_8m_tokens.json");
@@ -113,6 +125,10 @@ TEST(Tokenizer, TakesAHundredThousandEqualLettersInItsStride) {
 TEST(Tokenizer, TakesAMillionSpacesInItsStride) {
   const std::string text = std::string(1'000'000, ' ') + "x";
   EXPECT_EQ(small_tokenizer().decode(small_tokenizer().encode(text)), text);
+  json metadata = small_metadata();
+  metadata["tokenizer.ggml.pre"] = "llama-bpe";  // its \s*[\r\n]+ looks for a line end all the way
+  const Tokenizer llama = Tokenizer::from_gguf_metadata(metadata, "llama");
+  EXPECT_EQ(llama.decode(llama.encode(text)), text);
 }
 
 TEST(Tokenizer, KeepsOrSkipsSpecialTokensWhenDecoding) {
@@ -240,18 +256,6 @@ TEST(Tokenizer, RefusesSequencesNestedWithoutEnd) {
   json part = {{"type", "ByteLevel"}};
   for (int i = 0; i < 100; ++i) part = {{"type", "Sequence"}, {"pretokenizers", {part}}};
   expect_refused("nested too deep", {{"pre_tokenizer", part}});
-}
-
-json small_metadata() {
-  const json model = small_tokenizer_json()["model"];
-  json tokens = json::array(), types = json::array(), merges = json::array();
-  for (size_t i = 0; i < model["vocab"].size(); ++i) tokens.push_back(nullptr), types.push_back(1);
-  for (const auto& [token, id] : model["vocab"].items()) tokens[id.get<size_t>()] = token;
-  types[0] = 3;
-  for (const json& merge : model["merges"]) merges.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
-  return {{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", "gpt-2"}, {"tokenizer.ggml.tokens", tokens},
-          {"tokenizer.ggml.token_type", types}, {"tokenizer.ggml.merges", merges}, {"tokenizer.ggml.bos_token_id", 1},
-          {"tokenizer.ggml.eos_token_id", 2}};
 }
 
 TEST(TokenizerGguf, MeansWhatTheTokenizerFileSays) {

@@ -23,4 +23,68 @@ struct BackwardShape {
   static constexpr int kKeyBytes = kQueryBytes + 2 * kTileRows * static_cast<int>(sizeof(RowState));
 };
 
+// The passes by keys have keys as rows: lane 4g + t has keys first_key + 2g, + 1 (kPairs order) and queries
+// first_query + 8n + 2t, + 1. Scores of queries before the key, or past the end, become minus infinity.
+template <int kTiles>
+__device__ __forceinline__ void mask_columns(float (&S)[kTiles][4], int first_key, int first_query, int T) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int query = first_query + n * 8 + 2 * (lane & 3) + (c & 1);
+      const int key = first_key + 2 * (lane >> 2) + c / 2;
+      if (key > query || query >= T) S[n][c] = -INFINITY;
+    }
+  }
+}
+
+// The four words of the edges of keys 2g, 2g+1 with queries 2t, 2t+1: a Philox call gives four keys of one
+// query, so lane g makes query 2t + g % 2 and trades half of it with lane g^1.
+struct TradedNoise {
+  uint32_t word[4];  // [key 0 query 0, key 0 query 1, key 1 query 0, key 1 query 1]
+
+  __device__ __forceinline__ TradedNoise(const Problem& p, uint64_t counter, bool odd) {
+    const Philox4 own = draw_four(p, counter);
+    const uint32_t first = __shfl_xor_sync(kWholeWarp, odd ? own.word[0] : own.word[2], 4);
+    const uint32_t second = __shfl_xor_sync(kWholeWarp, odd ? own.word[1] : own.word[3], 4);
+    word[0] = odd ? first : own.word[0];
+    word[1] = odd ? own.word[2] : first;
+    word[2] = odd ? second : own.word[1];
+    word[3] = odd ? own.word[3] : second;
+  }
+};
+
+// S^T and dA^T become (P z)^T and dS^T in place. rows: the states of the columns' queries; counter: of this
+// lane's draw in the first column pair.
+template <bool kSampled, bool kWide, int kTiles>
+__device__ __forceinline__ void differentiate_columns(const Problem& p, float (&S)[kTiles][4],
+                                                      float (&dA)[kTiles][4], const RowState* rows, float c2,
+                                                      uint64_t counter, uint64_t quads, float weight,
+                                                      float& gate_sum) {
+  const int t = threadIdx.x & 3;
+  const bool odd = threadIdx.x & 4;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    uint32_t word[4] = {};
+    if constexpr (kSampled) {
+      const TradedNoise noise(p, counter + n * 8 * quads, odd);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) word[c] = noise.word[c];
+    }
+    const RowState state[2] = {rows[n * 8 + 2 * t], rows[n * 8 + 2 * t + 1]};
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const RowState& row = state[c & 1];
+      const float x2 = fmaf(S[n][c], c2, -row.log_sum_exp2);
+      const float P = exp2_fast(x2);
+      const float E = kWide ? gate_odds_wide(x2, row.offset2) : gate_odds(P, row.odds);
+      const EdgeGradient edge = differentiate_edge<kSampled>(P, E, word[c], dA[n][c], row.row_term, weight);
+      S[n][c] = edge.gated;
+      dA[n][c] = edge.score;
+      gate_sum += edge.gate;
+    }
+  }
+}
+
 }  // namespace openwork::cuda

@@ -11,22 +11,6 @@ namespace {
 
 enum class Make { kBoth, kKeys, kValues };  // at d = 256 the two sums do not fit in registers together
 
-// The four words of the edges of keys 2g, 2g+1 with queries 2t, 2t+1: a Philox call gives four keys of one
-// query, so lane g makes query 2t + g % 2 and trades half of it with lane g^1.
-struct TradedNoise {
-  uint32_t word[4];  // [key 0 query 0, key 0 query 1, key 1 query 0, key 1 query 1]
-
-  __device__ __forceinline__ TradedNoise(const Problem& p, uint64_t counter, bool odd) {
-    const Philox4 own = draw_four(p, counter);
-    const uint32_t first = __shfl_xor_sync(kWholeWarp, odd ? own.word[0] : own.word[2], 4);
-    const uint32_t second = __shfl_xor_sync(kWholeWarp, odd ? own.word[1] : own.word[3], 4);
-    word[0] = odd ? first : own.word[0];
-    word[1] = odd ? own.word[2] : first;
-    word[2] = odd ? second : own.word[1];
-    word[3] = odd ? own.word[3] : second;
-  }
-};
-
 template <class Element, int D, int kWarps, bool kSampled, Make make>
 struct KeyBlock {
   using Shape = BackwardShape<D>;
@@ -59,49 +43,6 @@ struct KeyBlock {
     commit_copies();
   }
 
-  // Scores of queries before the key, or past the end, become minus infinity; columns are queries
-  // first_query + 8n + 2t, + 1 and rows keys 2g, 2g + 1.
-  __device__ __forceinline__ void mask(float (&S)[kStep / 8][4], int first_query) const {
-#pragma unroll
-    for (int n = 0; n < kStep / 8; ++n) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int query = first_query + n * 8 + 2 * (lane & 3) + (c & 1);
-        const int key = first_key + 2 * (lane >> 2) + c / 2;
-        if (key > query || query >= a.problem.T) S[n][c] = -INFINITY;
-      }
-    }
-  }
-
-  // S^T and dA^T become (P z)^T and dS^T in place.
-  template <bool kWide>
-  __device__ __forceinline__ void differentiate(float (&S)[kStep / 8][4], float (&dA)[kStep / 8][4],
-                                                const RowState* rows, uint64_t counter, uint64_t quads,
-                                                float weight) {
-    const int t = lane & 3, g = lane >> 2;
-#pragma unroll
-    for (int n = 0; n < kStep / 8; ++n) {
-      uint32_t word[4] = {};
-      if constexpr (kSampled) {
-        const TradedNoise noise(a.problem, counter + n * 8 * quads, g & 1);
-#pragma unroll
-        for (int c = 0; c < 4; ++c) word[c] = noise.word[c];
-      }
-      const RowState state[2] = {rows[n * 8 + 2 * t], rows[n * 8 + 2 * t + 1]};
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const RowState& row = state[c & 1];
-        const float x2 = fmaf(S[n][c], c2, -row.log_sum_exp2);
-        const float P = exp2_fast(x2);
-        const float E = kWide ? gate_odds_wide(x2, row.offset2) : gate_odds(P, row.odds);
-        const EdgeGradient edge =
-            differentiate_edge<kSampled>(P, E, word[c], dA[n][c], row.row_term, weight);
-        S[n][c] = edge.gated;
-        dA[n][c] = edge.score;
-      }
-    }
-  }
-
   __device__ __forceinline__ void take(int h, int tile, int stage, float weight, bool wide) {
     const NoiseRows noise = noise_rows(a.problem, b, h);
     const int g = lane >> 2;
@@ -115,14 +56,14 @@ struct KeyBlock {
       multiply_by_rows<Element, D>(S, k, right_address<D>(q_rows, lane));
       multiply_by_rows<Element, D>(dA, v, right_address<D>(dy_rows, lane));
       const bool inside = first_key + 15 <= first_query && first_query + kStep <= a.problem.T;
-      if (!inside) mask(S, first_query);
-      const uint64_t counter =
-          noise.row(first_query + 2 * (lane & 3) + (g & 1)) + (first_key / 4 + g / 2);
+      if (!inside) mask_columns(S, first_key, first_query, a.problem.T);
+      const uint64_t counter = noise.row(first_query + 2 * (lane & 3) + (g & 1)) + (first_key / 4 + g / 2);
       const RowState* rows = states + stage * kQueries + step;
+      float unused = 0;  // dbias comes from the pass by queries
       if (wide) {
-        differentiate<true>(S, dA, rows, counter, noise.quads, weight);
+        differentiate_columns<kSampled, true>(a.problem, S, dA, rows, c2, counter, noise.quads, weight, unused);
       } else {
-        differentiate<false>(S, dA, rows, counter, noise.quads, weight);
+        differentiate_columns<kSampled, false>(a.problem, S, dA, rows, c2, counter, noise.quads, weight, unused);
       }
 #pragma unroll
       for (int n = 0; n < kStep / 8; n += 2) {

@@ -248,6 +248,22 @@ cudaError_t launch_queries(const Backward& a, cudaStream_t stream) {
   }
 }
 
+template <class Element, int D>
+cudaError_t launch_gate_sums(const Backward& a, cudaStream_t stream) {
+  return a.problem.sampled ? launch<Element, D, true, true, Walk::kGateSum>(a, stream)
+                           : launch<Element, D, false, true, Walk::kGateSum>(a, stream);
+}
+
+cudaError_t launch_fast_gate_sums(const Backward& a, cudaStream_t stream) {
+  const bool half = a.problem.element == Element::kFloat16;
+  switch (a.problem.d) {
+    case 64: return half ? launch_gate_sums<__half, 64>(a, stream) : launch_gate_sums<__nv_bfloat16, 64>(a, stream);
+    case 128:
+      return half ? launch_gate_sums<__half, 128>(a, stream) : launch_gate_sums<__nv_bfloat16, 128>(a, stream);
+    default: return cudaErrorInvalidValue;
+  }
+}
+
 cudaError_t launch_fast_queries(const Backward& a, cudaStream_t stream) {
   OPENWORK_FOR_SIZE(launch_queries, a, stream)
 }

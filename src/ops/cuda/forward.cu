@@ -15,8 +15,8 @@
 #define OW_FK128 64
 #define OW_FH128 true
 #endif
+#include "ops/cuda/forward.cuh"
 #include "ops/cuda/sizes.cuh"
-#include "ops/cuda/softmax.cuh"
 
 namespace openwork::cuda {
 namespace {
@@ -30,102 +30,6 @@ struct ForwardShape {
   static constexpr int kBlocks = D <= 64 ? OW_FB : D <= 128 ? OW_FB128 : 1;  // that a multiprocessor should hold
   static constexpr int kBytes = (kWarps * 16 + 4 * kKeys) * kPitch<D> * 2;
 };
-
-constexpr float kSlack2 = 10.f;  // unnormalised probabilities stay below 2^kSlack2
-
-// A warp's sums over the rows it owns.
-template <int D>
-struct RowSums {
-  float y[D / 8][4] = {};
-  float m2[2] = {kLowest2, kLowest2};  // the reference that exponents are taken against
-  float l[2] = {0, 0};                 // this lane's share of sum_j exp2(x2)
-  float odds[2] = {0, 0}, offset2[2] = {kLowest2, kLowest2};  // as in gate.cuh
-  float penalty = 0, active = 0;
-
-  __device__ __forceinline__ bool is_wide() const {
-    return __any_sync(kWholeWarp, fmaxf(offset2[0], offset2[1]) > kWideOffset2);
-  }
-  __device__ __forceinline__ void set_offsets(const float (&offset)[2]) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      offset2[r] = offset[r];
-      odds[r] = exp2_fast(offset[r]);
-    }
-  }
-};
-
-// Raises the rows' reference to their largest score so far, rescaling what was summed against the old one.
-template <int D, int kTiles>
-__device__ __forceinline__ void raise_reference(RowSums<D>& rows, const float (&S)[kTiles][4], float c2,
-                                                float bias2) {
-  float largest[2];
-  find_largest(S, largest);
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const float raised = fmaxf(rows.m2[r], max_over_row(largest[r]) * c2);
-    const float factor = exp2_fast(rows.m2[r] - raised);
-    rows.m2[r] = raised;
-    rows.l[r] *= factor;
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-      rows.y[n][2 * r] *= factor;
-      rows.y[n][2 * r + 1] *= factor;
-    }
-  }
-  rows.set_offsets({rows.m2[0] + bias2, rows.m2[1] + bias2});
-}
-
-// Scores become unnormalised probabilities p in place; their sums over the lane's two rows.
-template <int kTiles>
-__device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float (&m2)[2], float c2,
-                                             float (&sum)[2]) {
-  sum[0] = sum[1] = 0;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      S[n][c] = exp2_fast(fmaf(S[n][c], c2, -m2[c / 2]));
-      sum[c / 2] += S[n][c];
-    }
-  }
-}
-
-// Probabilities (of wide rows: scores) become gated probabilities in place. opened[n] counts the lane's open
-// gates of sixteen keys; counters[r] is the Philox counter of row r's first four keys here.
-template <int D, int kTiles, bool kSampled, bool kWide>
-__device__ __forceinline__ void gate_edges(RowSums<D>& rows, float (&p)[kTiles][4], float (&opened)[kTiles / 2],
-                                           float c2, const Problem& problem, const uint64_t (&counters)[2]) {
-#pragma unroll
-  for (int n = 0; n < kTiles; n += 2) {
-    opened[n / 2] = 0;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      Philox4 noise{};
-      if constexpr (kSampled) noise = draw_four(problem, counters[r] + n * 2 + (threadIdx.x & 3));
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float E[2];
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          float& entry = p[n + half][2 * r + c];
-          if constexpr (kWide) {
-            const float x2 = fmaf(entry, c2, -rows.m2[r]);
-            entry = exp2_fast(x2);
-            rows.l[r] += entry;
-            E[c] = gate_odds_wide(x2, rows.offset2[r]);
-          } else {
-            E[c] = gate_odds(entry, rows.odds[r]);
-          }
-          const float z = open_gate<kSampled>(E[c], noise.word[2 * half + c]);
-          entry *= z;
-          opened[n / 2] += z;
-        }
-        rows.penalty += add_sigmoids(E[0], E[1]);
-      }
-    }
-    rows.active += opened[n / 2];
-  }
-}
 
 template <class Element, int D, bool kSampled, bool kLogProb>
 struct ForwardBlock {
@@ -269,34 +173,8 @@ __global__ void __launch_bounds__(ForwardShape<D>::kWarps * 32, ForwardShape<D>:
   }
   run.walk(true, [&](int first_key, uint32_t place) { run.take_gated(first_key, place); });
 
-  // 3. Rows out; y is normalised by the sum over all causal keys, gated or not.
-  float factor[2] = {1, 1}, log_sum_exp2[2] = {run.rows.m2[0], run.rows.m2[1]};
-  if constexpr (!kLogProb) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float sum = sum_over_row(run.rows.l[r]);
-      factor[r] = 1.f / sum;
-      log_sum_exp2[r] += log2f(sum);
-    }
-  }
-  const int row = run.first_row + lane / 4;
-  if (lane % 4 == 0) {
-    float* log_sum_exp = a.log_sum_exp + static_cast<int64_t>(head) * p.T;
-    if (row < p.T) log_sum_exp[row] = log_sum_exp2[0] * kLn2;
-    if (row + 8 < p.T) log_sum_exp[row + 8] = log_sum_exp2[1] * kLn2;
-  }
-  store_sums<Element, D>(own_rows, run.rows.y, lane / 4, lane / 4 + 8, factor[0], factor[1],
-                         head_of<Element>(a.out, b, h), a.out.row, run.first_row, p.T);
-
-  // 4. This warp's share of penalty and active.
-  if (run.first_row >= p.T) return;
-  const float penalty = sum_over_warp(run.rows.penalty);
-  const int active = sum_over_warp(static_cast<int>(run.rows.active));
-  if (lane == 0) {
-    const int64_t part = static_cast<int64_t>(head) * count_parts(p.T) + run.first_row / kPartRows;
-    a.penalty_parts[part] = penalty;
-    a.active_parts[part] = active;
-  }
+  // 3. Rows out.
+  finish_rows<Element, D, kLogProb>(a, run.rows, own_rows, b, h, run.first_row);
 }
 
 template <class Element, int D, bool kSampled, bool kLogProb>

@@ -2,9 +2,10 @@
 //   fast kernels   bfloat16 and float16 on tensor cores; head sizes between the compiled ones are padded
 //   plain kernels  float32 (all sums by float32 multiply-add), scales that are not positive, and devices whose
 //                  blocks have too little shared memory
-// Every sum has a fixed order, so results repeat bit for bit with or without
-// torch.use_deterministic_algorithms.
+// Every sum has a fixed order but dq's in Hopper's fused backward pass; under
+// torch.use_deterministic_algorithms the two-pass form runs there too, and results repeat bit for bit.
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -53,6 +54,7 @@ int fast_size(int64_t d) {
 // How a call is computed: by which kernels, at which head size.
 struct Plan {
   bool fast = false;
+  bool hopper = false;  // the warpgroup kernels, where the fast ones have them
   int64_t size = 0;
 };
 Plan plan_for(const Tensor& q, double scale) {
@@ -68,7 +70,8 @@ Plan plan_for(const Tensor& q, double scale) {
   const int size = fast_size(d);
   const bool fast = q.scalar_type() != at::kFloat && static_cast<float>(scale) > 0 &&
                     cuda::fast_shared_bytes(size) <= limits.shared_bytes;
-  return {fast, fast ? size : d};
+  const bool hopper = fast && limits.major == 9 && (size == 64 || size == 128);
+  return {fast, hopper, fast ? size : d};
 }
 
 // The tensor as the kernels read it: d padded with zeros to `size`, rows contiguous and, for the fast kernels,
@@ -142,8 +145,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
                                 active_parts.mutable_data_ptr<int>(),
                                 penalty.mutable_data_ptr<float>(),
                                 active.mutable_data_ptr<int64_t>()};
-  C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_forward(arguments, call.stream)
-                                : cuda::launch_plain_forward(arguments, call.stream));
+  C10_CUDA_CHECK(call.plan.hopper ? cuda::launch_hopper_forward(arguments, call.stream)
+                 : call.plan.fast ? cuda::launch_fast_forward(arguments, call.stream)
+                                  : cuda::launch_plain_forward(arguments, call.stream));
   C10_CUDA_CHECK(cuda::launch_sum_forward_parts(arguments, call.stream));
   if (call.plan.size != d) out = out.slice(3, 0, d).contiguous();
   return {out, penalty, active, log_sum_exp};
@@ -171,7 +175,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
   const Tensor bias_parts = at::empty({B, H, cuda::count_parts(call.problem.T)}, floats);
   Tensor dq = at::empty({B, H, T, call.plan.size}, q.options());
   Tensor dk = at::empty({B, k.size(1), T, call.plan.size}, q.options()), dv = at::empty_like(dk);
-  Tensor dbias = at::empty({H}, floats);
+  Tensor dbias = at::empty({H}, floats), query_sums;
+  const bool fused = call.plan.hopper && !at::globalContext().deterministicAlgorithms();
+  if (fused) query_sums = at::empty({B, H, T, call.plan.size}, floats);
   const cuda::Backward arguments{call.problem,
                                  rows_of(y),
                                  rows_of(dy),
@@ -179,14 +185,19 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
                                  weights.const_data_ptr<float>(),
                                  reinterpret_cast<cuda::RowState*>(states.mutable_data_ptr<float>()),
                                  bias_parts.mutable_data_ptr<float>(),
+                                 fused ? query_sums.mutable_data_ptr<float>() : nullptr,
                                  rows_of(dq),
                                  rows_of(dk),
                                  rows_of(dv),
                                  dbias.mutable_data_ptr<float>()};
-  C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_queries(arguments, call.stream)
-                                : cuda::launch_plain_queries(arguments, call.stream));
-  C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_keys(arguments, call.stream)
-                                : cuda::launch_plain_keys(arguments, call.stream));
+  if (fused) {
+    C10_CUDA_CHECK(cuda::launch_fused_backward(arguments, call.stream));
+  } else {
+    C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_queries(arguments, call.stream)
+                                  : cuda::launch_plain_queries(arguments, call.stream));
+    C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_keys(arguments, call.stream)
+                                  : cuda::launch_plain_keys(arguments, call.stream));
+  }
   C10_CUDA_CHECK(cuda::launch_sum_bias_parts(arguments, call.stream));
   if (call.plan.size != d) {
     for (Tensor* tensor : {&dq, &dk, &dv}) *tensor = tensor->slice(3, 0, d).contiguous();

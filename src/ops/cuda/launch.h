@@ -72,6 +72,7 @@ struct Backward {
   const float* grad_penalty = nullptr;  // [B, H]
   RowState* states = nullptr;           // [B, H, T]
   float* bias_parts = nullptr;          // [B, H, parts]
+  float* query_sums = nullptr;          // [B, H, T, d], of the fused pass alone
   Rows grad_q, grad_k, grad_v;
   float* grad_bias = nullptr;           // [H]
 };
@@ -82,9 +83,15 @@ inline constexpr int kFastSizes[] = {32, 64, 80, 96, 128, 256};
 int fast_shared_bytes(int d);
 
 cudaError_t launch_fast_forward(const Forward& arguments, cudaStream_t stream);
+// The same on Hopper, for head sizes 64 and 128.
+cudaError_t launch_hopper_forward(const Forward& arguments, cudaStream_t stream);
 // Backward in its two passes: by queries (dq, the states, the parts of dbias), then by keys (dk, dv).
 cudaError_t launch_fast_queries(const Backward& arguments, cudaStream_t stream);
 cudaError_t launch_fast_keys(const Backward& arguments, cudaStream_t stream);
+// Backward in one pass, on Hopper, for head sizes 64 and 128; dq's sums have no fixed order.
+cudaError_t launch_fused_backward(const Backward& arguments, cudaStream_t stream);
+// The first part of it for logprob: G and the states, by queries.
+cudaError_t launch_fast_gate_sums(const Backward& arguments, cudaStream_t stream);
 
 // Any head size up to kLargestSize, any element, any scale; float32 arithmetic throughout.
 inline constexpr int kLargestSize = 256;

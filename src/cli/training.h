@@ -1,0 +1,35 @@
+// What sparsify and pretrain share: the training options, the data, measuring on held-out blocks, the closing report.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cli/common.h"
+#include "text/tokenizer.h"
+#include "train/sparsify.h"
+
+namespace openwork {
+
+struct TrainingOptions {
+  CommonOptions common;
+  RunOptions run;
+  std::vector<std::string> data;
+  std::string out, held_out, save_dtype = "fp32";
+  int64_t context = 0, batch_tokens = 16384, data_tokens = 0, held_out_blocks = 400;
+  double learning_rate = 0;  // 0: the verb's own default
+  CLI::App* verb = nullptr;
+};
+
+void add_training_options(CLI::App& verb, TrainingOptions& options);
+
+// Device, dtype (bf16 on a GPU unless said otherwise), batch, folder, command: what the options say, in options.run.
+// `longest` is the model's context.
+void settle_training_options(TrainingOptions& options, int64_t longest);
+
+// Prepares the data, trains, prints and writes the report. A run that was interrupted leaves the program with
+// 128 + signal.
+void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text, int64_t vocabulary);
+
+// The command as it was typed, from the process's own arguments.
+std::string command_line();
+
+}  // namespace openwork

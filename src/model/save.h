@@ -1,0 +1,21 @@
+// Saving a model as a Hugging Face folder that load_model (and transformers, where the model is dense) opens:
+// config.json is the one it was read from, with attention_gate where it is gated; model.safetensors has the
+// names of the Hugging Face checkpoint. Gate biases stay float32 whatever the dtype.
+#pragma once
+#include <filesystem>
+
+#include "model/transformer.h"
+
+namespace openwork {
+
+// Creates the folder. Each file is whole or absent; config.json comes last. `parameters` in list_parameters' order.
+void save_model(const std::filesystem::path& folder, const ModelConfig& config, const NamedTensors& parameters,
+                at::ScalarType dtype = at::kFloat);
+
+// A tensor file of any named tensors, each in its own dtype, brought to the CPU piece by piece.
+void save_tensors(const std::filesystem::path& file, const NamedTensors& tensors);
+
+// {"kind": ..., "version": 1}
+nlohmann::json describe_gate(GateKind gate);
+
+}  // namespace openwork

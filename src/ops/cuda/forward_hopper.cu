@@ -1,0 +1,195 @@
+// The forward pass for Hopper, as forward.cu but with warpgroup products: a warpgroup takes 64 query rows,
+// a block kGroups of them over the same key tiles of 64. The reference of a row's softmax rises only when a
+// score passes it by more than kSlack2. A tile without an open gate in a warpgroup's rows skips its product
+// with V (hard gates; sampled ones are never that sparse).
+#include "ops/cuda/forward.cuh"
+#include "ops/cuda/warpgroup.cuh"
+#ifndef OW_HB
+#define OW_HB 3
+#endif
+#ifndef OW_HG128
+#define OW_HG128 3
+#endif
+
+namespace openwork::cuda {
+namespace {
+
+template <int D>
+struct HopperShape {
+  static constexpr int kGroups = D == 64 ? 1 : OW_HG128;  // warpgroups of a block
+  static constexpr int kBlocks = D == 64 ? OW_HB : 1;     // that a multiprocessor should hold
+  static constexpr int kRows = kGroups * kGroupRows, kThreads = kGroups * kGroupThreads;
+  static constexpr int kBytes = (kGroups + 4) * kPanelTileBytes<D> + 1024;  // the last: room to align
+};
+
+template <class Element, int D, bool kSampled, bool kLogProb>
+struct HopperGroup {
+  using Shape = HopperShape<D>;
+  static constexpr int kTile = kPanelTileBytes<D>, kTiles = kGroupRows / 8;
+
+  const Forward& a;
+  uint32_t shared;       // q of every group, two tiles of k, two of v
+  const Element *k, *v;  // this head's rows
+  int group, lane, first_row, tiles;  // first_row of this warp
+  float c2, bias2;
+  uint64_t counters[2];
+  RowSums<D> rows;
+
+  __device__ __forceinline__ uint32_t key_tile(int stage) const { return shared + (Shape::kGroups + stage) * kTile; }
+  __device__ __forceinline__ uint32_t value_tile(int stage) const { return key_tile(2 + stage); }
+
+  __device__ __forceinline__ void load(int tile, bool with_values) {
+    const Problem& p = a.problem;
+    const int stage = tile & 1;
+    if (group == 0) load_panels<Element, D, Order::kQuads>(key_tile(stage), k, p.k.row, tile * kGroupRows, p.T);
+    if (with_values && group == (Shape::kGroups > 1)) {
+      load_panels<Element, D, Order::kQuads>(value_tile(stage), v, p.v.row, tile * kGroupRows, p.T);
+    }
+    commit_copies();
+  }
+
+  // Calls take(tile) for each tile that has causal keys of this group's rows, while the next is being copied.
+  template <class Take>
+  __device__ __forceinline__ void walk(bool with_values, Take take) {
+    const int group_row = first_row / kGroupRows * kGroupRows;
+    load(0, with_values);
+    for (int tile = 0; tile < tiles; ++tile) {
+      wait_for_copies();
+      show_writes();
+      __syncthreads();
+      if (tile + 1 < tiles) load(tile + 1, with_values);
+      if (tile * kGroupRows <= group_row && group_row < a.problem.T) take(tile);
+    }
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ void score(float (&S)[kTiles][4], int tile) {
+    fence_group();
+    multiply_rows<Element, D>(S, describe_tile(shared + group * kTile), describe_tile(key_tile(tile & 1)));
+    wait_group<0>();
+    hold(S);
+    const int first_key = tile * kGroupRows;
+    if (first_key + kGroupRows - 1 > first_row || first_row + 16 > a.problem.T) {
+      mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
+    }
+  }
+
+  __device__ __forceinline__ void take_gated(int tile) {
+    float p[kTiles][4], sum[2], opened[kTiles / 2];
+    score(p, tile);
+    if constexpr (!kLogProb) {
+      float largest[2];
+      find_largest(p, largest);
+      const bool passed = fmaf(largest[0], c2, -rows.m2[0]) > kSlack2 || fmaf(largest[1], c2, -rows.m2[1]) > kSlack2;
+      if (__any_sync(kWholeWarp, passed)) raise_reference(rows, p, c2, bias2);
+    }
+    const uint64_t quad = tile * (kGroupRows / 4);
+    const uint64_t here[2] = {counters[0] + quad, counters[1] + quad};
+    if (!rows.is_wide()) {
+      exponentiate(p, rows.m2, c2, sum);
+      rows.l[0] += sum[0];
+      rows.l[1] += sum[1];
+      gate_edges<D, kTiles, kSampled, false>(rows, p, opened, c2, a.problem, here);
+    } else {
+      gate_edges<D, kTiles, kSampled, true>(rows, p, opened, c2, a.problem, here);
+    }
+    if constexpr (!kSampled) {
+      const bool any = (opened[0] + opened[1]) + (opened[2] + opened[3]) != 0;
+      if (!any_in_group(any, 1 + group)) return;
+    }
+    Fragment gated[4];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) gated[n] = pack_left<Element>(p[2 * n], p[2 * n + 1]);
+    fence_group();
+    multiply_columns<Element, D>(rows.y, gated, describe_tile(value_tile(tile & 1)));
+    wait_group<0>();
+    hold(rows.y);
+  }
+};
+
+template <class Element, int D, bool kSampled, bool kLogProb>
+__global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::kBlocks)
+    hopper_kernel(const __grid_constant__ Forward a) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Shape = HopperShape<D>;
+  using Group = HopperGroup<Element, D, kSampled, kLogProb>;
+  extern __shared__ char unaligned[];
+  const uint32_t start = shared_address(unaligned), shared = (start + 1023) & ~1023u;
+  const Problem& p = a.problem;
+  const int blocks = (p.T + Shape::kRows - 1) / Shape::kRows;
+  const int block = blocks - 1 - blockIdx.x % blocks;  // the longest walks of a head first
+  const int head = blockIdx.x / blocks, b = head / p.H, h = head % p.H, kv_head = h / (p.H / p.key_heads);
+  const int group = threadIdx.x / kGroupThreads, warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+
+  // 1. This group's queries, and where everything is.
+  Group run{a,
+            shared,
+            head_of<Element>(p.k, b, kv_head),
+            head_of<Element>(p.v, b, kv_head),
+            group,
+            lane,
+            block * Shape::kRows + warp * 16,
+            (min((block + 1) * Shape::kRows, p.T) - 1) / kGroupRows + 1,
+            p.scale * kLog2E,
+            bias_in_log2(p.bias[h])};
+  if constexpr (kSampled) {
+    const NoiseRows noise = noise_rows(p, b, h);
+    run.counters[0] = noise.row(run.first_row + lane / 4);
+    run.counters[1] = noise.row(run.first_row + lane / 4 + 8);
+  }
+  load_panels<Element, D, Order::kPlain>(shared + group * Group::kTile, head_of<Element>(p.q, b, h), p.q.row,
+                                         block * Shape::kRows + group * kGroupRows, p.T);
+
+  // 2. The walks.
+  if constexpr (kLogProb) {
+    LogSumExp row_sums;
+    run.walk(false, [&](int tile) {
+      float S[Group::kTiles][4];
+      run.score(S, tile);
+      row_sums.take_in(S, run.c2);
+    });
+    run.rows.m2[0] = row_sums.joined2(0);
+    run.rows.m2[1] = row_sums.joined2(1);
+    run.rows.set_offsets({run.bias2, run.bias2});
+  }
+  run.walk(true, [&](int tile) { run.take_gated(tile); });
+
+  // 3. Rows out, through the tiles, which nothing reads any more.
+  Element* own = reinterpret_cast<Element*>(unaligned + (shared - start)) + warp * 16 * kPitch<D>;
+  finish_rows<Element, D, kLogProb>(a, run.rows, own, b, h, run.first_row);
+#endif
+}
+
+template <class Element, int D, bool kSampled, bool kLogProb>
+cudaError_t launch(const Forward& a, cudaStream_t stream) {
+  using Shape = HopperShape<D>;
+  const auto kernel = hopper_kernel<Element, D, kSampled, kLogProb>;
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes);
+  if (error != cudaSuccess) return error;
+  const unsigned blocks = (a.problem.T + Shape::kRows - 1) / Shape::kRows;
+  kernel<<<blocks * a.problem.B * a.problem.H, Shape::kThreads, Shape::kBytes, stream>>>(a);
+  return cudaGetLastError();
+}
+
+template <class Element, int D>
+cudaError_t launch_gate(const Forward& a, cudaStream_t stream) {
+  const Problem& p = a.problem;
+  if (p.sampled) {
+    return p.logprob ? launch<Element, D, true, true>(a, stream) : launch<Element, D, true, false>(a, stream);
+  }
+  return p.logprob ? launch<Element, D, false, true>(a, stream) : launch<Element, D, false, false>(a, stream);
+}
+
+}  // namespace
+
+cudaError_t launch_hopper_forward(const Forward& a, cudaStream_t stream) {
+  const bool half = a.problem.element == Element::kFloat16;
+  switch (a.problem.d) {
+    case 64: return half ? launch_gate<__half, 64>(a, stream) : launch_gate<__nv_bfloat16, 64>(a, stream);
+    case 128: return half ? launch_gate<__half, 128>(a, stream) : launch_gate<__nv_bfloat16, 128>(a, stream);
+    default: return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace openwork::cuda

@@ -1,0 +1,164 @@
+// Hopper's warpgroup products (wgmma, sm_90a): four warps multiply a 64-row left operand at once, operands
+// read from shared memory by the tensor cores themselves, sums in registers in the layout of tile.cuh.
+//
+// A tile of rows is stored in panels of 64 columns (128 bytes), sixteen-byte pieces of row r in the order
+// piece ^ (r % 8): the 128-byte swizzle, in which the same tile serves 'by rows' (columns are summed over) and
+// 'by columns' (rows are summed over).
+#pragma once
+#include "ops/cuda/tile.cuh"
+
+namespace openwork::cuda {
+
+inline constexpr int kGroupThreads = 128;
+inline constexpr int kGroupRows = 64;
+
+template <int D>
+inline constexpr int kPanelTileBytes = kGroupRows * D * 2;
+
+// Byte offset of sixteen-byte piece `piece` of row `row` in a tile of 64 rows.
+__device__ __forceinline__ uint32_t panel_offset(int row, int piece) {
+  return (piece >> 3) * (kGroupRows * 128) + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
+}
+
+// Starts copying rows first .. first+63 into a tile; rows from `end` on are zeros.
+template <class Element, int D, Order order>
+__device__ __forceinline__ void load_panels(uint32_t tile, const Element* rows, int64_t stride, int first,
+                                            int end) {
+  constexpr int kChunks = D / 8, kStepRows = kGroupThreads / kChunks;
+  const int row = threadIdx.x % kGroupThreads / kChunks, chunk = threadIdx.x % kChunks;
+  const Element* from = rows + (first + row) * stride + chunk * 8;
+  const bool whole = first + kGroupRows <= end;
+#pragma unroll
+  for (int step = 0; step < kGroupRows; step += kStepRows, from += kStepRows * stride) {
+    const uint32_t to = tile + panel_offset(place_row<order>(row + step), chunk);
+    if (whole) {
+      copy_async(to, from);
+    } else {
+      const bool present = first + row + step < end;
+      copy_async(to, present ? from : rows, present);
+    }
+  }
+}
+
+// What the tensor cores are told of a tile: where it is, how far the next panel and the next eight rows are.
+__device__ __forceinline__ uint64_t describe_tile(uint32_t address) {
+  constexpr uint64_t kPanel = kGroupRows * 128 / 16, kEightRows = 1024 / 16, kSwizzle128 = 1;
+  return (address & 0x3FFFF) >> 4 | kPanel << 16 | kEightRows << 32 | kSwizzle128 << 62;
+}
+// Descriptor of sixteen columns from 16 k on (by rows), and of sixteen rows from 16 k on (by columns).
+__device__ __forceinline__ uint64_t sixteen_columns(uint64_t tile, int k) {
+  return tile + (k / 4) * (kGroupRows * 128 / 16) + (k % 4) * 2;
+}
+__device__ __forceinline__ uint64_t sixteen_rows(uint64_t tile, int k) { return tile + k * (2048 / 16); }
+
+__device__ __forceinline__ void fence_group() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending>
+__device__ __forceinline__ void wait_group() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+// What this thread wrote to shared memory, seen by the tensor cores after the next barrier.
+__device__ __forceinline__ void show_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Keeps the compiler from moving uses of sums across a wait.
+template <int kTiles>
+__device__ __forceinline__ void hold(float (&sum)[kTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) asm volatile("" : "+f"(sum[n][c])::"memory");
+  }
+}
+
+// True in all threads of a warpgroup where it is in any; `barrier` 1 to 15, one per warpgroup of the block.
+__device__ __forceinline__ bool any_in_group(bool mine, int barrier) {
+  int any;
+  asm volatile(
+      "{ .reg .pred p, q; setp.ne.b32 p, %1, 0; barrier.cta.red.or.pred q, %2, 128, p; selp.b32 %0, 1, 0, q; }"
+      : "=r"(any)
+      : "r"(static_cast<int>(mine)), "r"(barrier)
+      : "memory");
+  return any;
+}
+
+#define OPENWORK_SUMS(s, i)                                                                              \
+  "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3]), "+f"(s[i + 1][0]), "+f"(s[i + 1][1]),      \
+      "+f"(s[i + 1][2]), "+f"(s[i + 1][3]), "+f"(s[i + 2][0]), "+f"(s[i + 2][1]), "+f"(s[i + 2][2]),     \
+      "+f"(s[i + 2][3]), "+f"(s[i + 3][0]), "+f"(s[i + 3][1]), "+f"(s[i + 3][2]), "+f"(s[i + 3][3])
+#define OPENWORK_LIST_0_31                                                                               \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27," \
+  "%28,%29,%30,%31"
+#define OPENWORK_LIST_32_63                                                                              \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56," \
+  "%57,%58,%59,%60,%61,%62,%63"
+// Left operand from shared memory (SS) or registers (RS); columns 64 or 128; element bf16 or f16.
+#define OPENWORK_WGMMA_SS_64(type, s, a, b, keep, ta, tb)                                                \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type  \
+               "." type " {" OPENWORK_LIST_0_31 "}, %32, %33, p, 1, 1, %35, %36; }"                      \
+               : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4)                                                \
+               : "l"(a), "l"(b), "r"(keep), "n"(ta), "n"(tb))
+#define OPENWORK_WGMMA_SS_128(type, s, a, b, keep, ta, tb)                                               \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type \
+               "." type " {" OPENWORK_LIST_0_31 OPENWORK_LIST_32_63 "}, %64, %65, p, 1, 1, %67, %68; }"   \
+               : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4), OPENWORK_SUMS(s, 8), OPENWORK_SUMS(s, 12)     \
+               : "l"(a), "l"(b), "r"(keep), "n"(ta), "n"(tb))
+#define OPENWORK_WGMMA_RS_64(type, s, a, b)                                                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" OPENWORK_LIST_0_31        \
+               "}, {%32,%33,%34,%35}, %36, 1, 1, 1, 1;"                                                  \
+               : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4)                                                \
+               : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "l"(b))
+#define OPENWORK_WGMMA_RS_128(type, s, a, b)                                                             \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" OPENWORK_LIST_0_31       \
+               OPENWORK_LIST_32_63 "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 1;"                              \
+               : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4), OPENWORK_SUMS(s, 8), OPENWORK_SUMS(s, 12)     \
+               : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "l"(b))
+
+// One step of sixteen: sum (+)= left . right, both from shared memory; `keep` 0 starts the sum anew.
+template <class Element, bool kLeftByColumns, bool kRightByColumns, int kTiles>
+__device__ __forceinline__ void multiply_shared(float (&sum)[kTiles][4], uint64_t left, uint64_t right, int keep) {
+  constexpr int ta = kLeftByColumns, tb = kRightByColumns;
+  if constexpr (__is_same(Element, __nv_bfloat16)) {
+    if constexpr (kTiles == 8) OPENWORK_WGMMA_SS_64("bf16", sum, left, right, keep, ta, tb);
+    if constexpr (kTiles == 16) OPENWORK_WGMMA_SS_128("bf16", sum, left, right, keep, ta, tb);
+  } else {
+    if constexpr (kTiles == 8) OPENWORK_WGMMA_SS_64("f16", sum, left, right, keep, ta, tb);
+    if constexpr (kTiles == 16) OPENWORK_WGMMA_SS_128("f16", sum, left, right, keep, ta, tb);
+  }
+}
+// The same with the left operand in registers and the right one by columns.
+template <class Element, int kTiles>
+__device__ __forceinline__ void multiply_registers(float (&sum)[kTiles][4], const Fragment& left, uint64_t right) {
+  if constexpr (__is_same(Element, __nv_bfloat16)) {
+    if constexpr (kTiles == 8) OPENWORK_WGMMA_RS_64("bf16", sum, left, right);
+    if constexpr (kTiles == 16) OPENWORK_WGMMA_RS_128("bf16", sum, left, right);
+  } else {
+    if constexpr (kTiles == 8) OPENWORK_WGMMA_RS_64("f16", sum, left, right);
+    if constexpr (kTiles == 16) OPENWORK_WGMMA_RS_128("f16", sum, left, right);
+  }
+}
+
+// sum[64 x 64] = left[64 x D] . right[64 x D]^T; a group of its own, not waited for.
+template <class Element, int D>
+__device__ __forceinline__ void multiply_rows(float (&sum)[8][4], uint64_t left, uint64_t right) {
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k) {
+    multiply_shared<Element, false, false>(sum, sixteen_columns(left, k), sixteen_columns(right, k), k != 0);
+  }
+  commit_group();
+}
+// sum[64 x D] += left[64 x 64] . right[64 x D], the left operand as four fragments.
+template <class Element, int D>
+__device__ __forceinline__ void multiply_columns(float (&sum)[D / 8][4], const Fragment (&left)[4],
+                                                 uint64_t right) {
+#pragma unroll
+  for (int k = 0; k < 4; ++k) multiply_registers<Element>(sum, left[k], sixteen_rows(right, k));
+  commit_group();
+}
+
+__device__ __forceinline__ void store_matrices(uint32_t address, const Fragment& f) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(f.part[0]), "r"(f.part[1]), "r"(f.part[2]), "r"(f.part[3])
+               : "memory");
+}
+
+}  // namespace openwork::cuda

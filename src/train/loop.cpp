@@ -1,0 +1,274 @@
+#include "train/loop.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "base/progress.h"
+#include "train/checkpoint.h"
+#include "train/metrics.h"
+#include "train/stop.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+constexpr double kOpenShare = 1e-4;  // of its pairs: what makes a head open
+
+// Sums since the last line of metrics.jsonl, on the device.
+struct Totals {
+  Tensor sums;    // [4] float64: cross-entropy, penalty, distance, gradient norm
+  Tensor active;  // [layers, heads] float64
+  int64_t steps = 0;
+
+  explicit Totals(const TrainedWeights& weights) {
+    const auto wide = at::TensorOptions().dtype(at::kDouble).device(weights.options().device);
+    sums = at::zeros({4}, wide);
+    active = at::zeros({weights.config().layers, weights.config().heads}, wide);
+  }
+  void add(int64_t place, const Tensor& value, double share) {
+    if (value.defined()) sums.select(0, place).add_(value.to(at::kDouble), share);
+  }
+  void clear() {
+    sums.zero_();
+    active.zero_();
+    steps = 0;
+  }
+};
+
+class Loop {
+ public:
+  Loop(TrainedWeights& weights, Batches& batches, const Transformer* dense, const LoopOptions& options)
+      : weights_(weights), batches_(batches), dense_(dense), options_(options), optimiser_(weights, options.adamw),
+        checkpoints_(options.folder / "checkpoints"), totals_(weights) {
+    if (options.multiplier) multiplier_.emplace(*options.multiplier, weights.options().device);
+  }
+
+  LoopResult run() {
+    fs::create_directories(options_.folder);
+    if (options_.resume) restore();
+    MetricsLog metrics(options_.folder / "metrics.jsonl", step_);
+    const StopSignals signals;
+    Progress bar(options_.name, options_.steps > 0 ? options_.steps : std::llround(60 * options_.minutes),
+                 options_.steps > 0 ? " steps" : " s");
+    start_ = interval_start_ = Clock::now();
+    while (!finished() && signals.seen() == 0) {
+      run_step();
+      if (step_ % options_.log_every == 0) log(metrics);
+      if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0) save();
+      bar.set(options_.steps > 0 ? step_ : std::llround(seconds()), detail_);
+    }
+    if (totals_.steps > 0) log(metrics);
+    result_.signal = finished() ? 0 : signals.seen();
+    save();
+    return summarise();
+  }
+
+ private:
+  double seconds() const { return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count(); }
+  bool finished() const { return options_.steps > 0 ? step_ >= options_.steps : seconds() >= 60 * options_.minutes; }
+
+  // The share of the run that is done, at the middle of the coming step.
+  double progress() const {
+    if (options_.steps > 0) return (static_cast<double>(step_) + 0.5) / static_cast<double>(options_.steps);
+    return std::min(1.0, seconds() / (60 * options_.minutes));
+  }
+
+  void run_step() {
+    const double now = progress(), rate = options_.schedule.learning_rate(now);
+    move_gate_biases(now);
+    weights_.zero_gradients();
+    const Tensor cross_entropy = run_passes(now);
+    const double bias_rate = weights_.options().learn_bias ? options_.bias_rate * rate : 0;
+    const Tensor norm = optimiser_.step({options_.learning_rate * rate, options_.learning_rate * rate, bias_rate});
+    weights_.refresh();
+    target_ = options_.schedule.target(options_.target, now);
+    if (multiplier_) multiplier_->update(cross_entropy, target_);
+    totals_.add(0, cross_entropy, 1);
+    totals_.add(3, norm, 1);
+    ++totals_.steps;
+    ++step_;
+    rate_ = options_.learning_rate * rate;
+  }
+
+  // The step's mean cross-entropy; gradients are left in the weights' flat buffer.
+  Tensor run_passes(double now) {
+    const int64_t samples = options_.batch / options_.accumulate;
+    const double share = 1 / static_cast<double>(options_.accumulate);
+    const at::Device device = weights_.options().device;
+    hard_ = options_.schedule.hard_gates(now);
+    Tensor cross_entropy = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
+    for (int64_t pass = 0; pass < options_.accumulate; ++pass) {
+      GateDraw draw;
+      draw.first = pass * samples;
+      if (!hard_) draw.seed = static_cast<int64_t>(mix_seed(mix_seed(options_.seed, 0x6761746573), static_cast<uint64_t>(step_)));
+      const Tensor tokens = batches_.read(step_ * options_.batch + draw.first, samples).to(device);
+      const PassLoss loss = compute_pass_loss(weights_.pass_model(), dense_, tokens, draw,
+                                              multiplier_ ? multiplier_->lambda() : Tensor(), options_.loss);
+      (loss.loss * share).backward();
+      weights_.collect_gradients();
+      cross_entropy.add_(loss.cross_entropy.to(at::kDouble), share);
+      totals_.add(1, loss.penalty, share);
+      totals_.add(2, loss.distance, share);
+      if (loss.active.defined()) totals_.active.add_(loss.active);
+    }
+    return cross_entropy;
+  }
+
+  void move_gate_biases(double now) {
+    const double shift = options_.schedule.gate_bias_shift(now);
+    if (shift != shift_) weights_.shift_gate_biases(shift - shift_);
+    shift_ = shift;
+  }
+
+  void log(MetricsLog& metrics) {
+    const Tensor sums = totals_.sums.cpu(), active = totals_.active.cpu();
+    const double steps = static_cast<double>(totals_.steps), *sum = sums.data_ptr<double>();
+    check_finite(sum[0] + sum[3]);
+    const double elapsed = std::chrono::duration<double>(Clock::now() - interval_start_).count();
+    const double speed = steps * static_cast<double>(options_.batch * batches_.context()) / elapsed;
+    result_.loss = sum[0] / steps;
+    nlohmann::json line = {{"step", step_}, {"tokens", step_ * options_.batch * batches_.context()}, {"loss", result_.loss},
+                           {"learning_rate", rate_}, {"gradient_norm", sum[3] / steps}, {"tokens_per_second", speed},
+                           {"seconds", seconds()}};
+    detail_ = fmt::format("loss {:.4f}", result_.loss);
+    if (weights_.config().gate != GateKind::kNone) log_gates(line, active, sum[1] / steps);
+    if (options_.loss.distill > 0 && dense_) line["distance"] = sum[2] / steps;
+    detail_ += fmt::format(", {:.0f} tokens/s", speed);
+    metrics.write(line);
+    totals_.clear();
+    interval_start_ = Clock::now();
+  }
+
+  void log_gates(nlohmann::json& line, const Tensor& active, double penalty) {
+    const double T = static_cast<double>(batches_.context());
+    const double pairs = static_cast<double>(totals_.steps * options_.batch) * T * (T + 1) / 2;  // of one head
+    const double kept = active.mean().item<double>() / pairs;
+    const int64_t open = (active / pairs > kOpenShare).sum().item<int64_t>();
+    line.update({{"penalty", penalty}, {"kept_edges", kept}, {"open_heads", open}, {"gates", hard_ ? "hard" : "sampled"},
+                 {"gate_bias", mean_gate_bias()}});
+    if (multiplier_) {
+      const Multiplier::Reading reading = multiplier_->read();
+      result_.lambda = reading.lambda;
+      result_.target = target_;
+      line.update({{"lambda", reading.lambda}, {"average_loss", reading.average}, {"target", target_}});
+      if (const auto warning = multiplier_->warn(reading, target_)) note(*warning);
+      detail_ += fmt::format(" (target {:.4f}), lambda {:.3g}", target_, reading.lambda);
+    }
+    detail_ += fmt::format(", kept edges {:.2f} %, open heads {}", 100 * kept, open);
+  }
+
+  double mean_gate_bias() const {
+    std::vector<Tensor> biases;
+    for (const TrainedTensor& tensor : weights_.tensors()) {
+      if (tensor.segment == Segment::kGateBias) biases.push_back(weights_.master(tensor));
+    }
+    return at::cat(biases).mean().item<double>();
+  }
+
+  void check_finite(double value) const {
+    if (std::isfinite(value)) return;
+    const auto saved = checkpoints_.latest();
+    fail(fmt::format("the loss or its gradient is not finite by step {}", step_), options_.folder.string(),
+         saved ? fmt::format("lower --lr and --resume: step {} is saved", *saved) : "lower --lr");
+  }
+
+  NamedTensors saved_tensors() const {
+    NamedTensors tensors = {{"masters", weights_.masters()},
+                            {"first_moment", optimiser_.first_moment()},
+                            {"second_moment", optimiser_.second_moment()},
+                            {"optimiser_steps", optimiser_.steps()}};
+    if (multiplier_) tensors.emplace_back("multiplier", multiplier_->state());
+    return tensors;
+  }
+
+  nlohmann::json describe_layout() const {
+    nlohmann::json layout = nlohmann::json::array();
+    for (const TrainedTensor& tensor : weights_.tensors()) layout.push_back({tensor.name, tensor.offset, tensor.shape});
+    return layout;
+  }
+
+  void save() {
+    const Tensor sums = totals_.sums.cpu();  // never a checkpoint of a run that has gone wrong
+    check_finite(sums.sum().item<double>());
+    checkpoints_.save(step_, saved_tensors(),
+                      {{"version", 1}, {"step", step_}, {"seconds", seconds()}, {"gate_bias_shift", shift_},
+                       {"result", {result_.loss, result_.lambda, result_.target}}, {"identity", options_.identity},
+                       {"layout", describe_layout()}});
+  }
+
+  void restore() {
+    const auto step = checkpoints_.latest();
+    if (!step) return note("nothing to resume: starting at step 0");
+    const nlohmann::json state = checkpoints_.read_state(*step);
+    check_identity(state);
+    checkpoints_.read_tensors(*step, saved_tensors());
+    weights_.refresh();
+    step_ = state.at("step");
+    seconds_before_ = state.at("seconds");
+    shift_ = state.at("gate_bias_shift");
+    const nlohmann::json& result = state.at("result");
+    result_.loss = result.at(0), result_.lambda = result.at(1), result_.target = result.at(2);
+    note(fmt::format("{}: resumed at step {}", options_.name, step_));
+  }
+
+  void check_identity(const nlohmann::json& state) const {
+    const std::string advice = "resume with the options of the run, or choose another --out";
+    const nlohmann::json saved = state.value("identity", nlohmann::json::object());
+    for (const auto& [key, value] : options_.identity.items()) {
+      const nlohmann::json before = saved.value(key, nlohmann::json());
+      if (before != value) {
+        fail_input(fmt::format("{} is {}, but the run to resume has {}", key, value.dump(), before.dump()),
+                   options_.folder.string(), advice);
+      }
+    }
+    if (state.value("layout", nlohmann::json()) != describe_layout()) {
+      fail_input("the checkpoint is of another model", options_.folder.string(), advice);
+    }
+  }
+
+  LoopResult summarise() const {
+    LoopResult result = result_;
+    result.steps = step_;
+    result.tokens = step_ * options_.batch * batches_.context();
+    result.seconds = seconds();
+    result.tokens_per_second = result.seconds > 0 ? static_cast<double>(result.tokens) / result.seconds : 0;
+    return result;
+  }
+
+  TrainedWeights& weights_;
+  Batches& batches_;
+  const Transformer* dense_;
+  const LoopOptions& options_;
+  AdamW optimiser_;
+  std::optional<Multiplier> multiplier_;
+  CheckpointFolder checkpoints_;
+  Totals totals_;
+  LoopResult result_;
+  int64_t step_ = 0;
+  double seconds_before_ = 0, shift_ = 0, rate_ = 0, target_ = 0;
+  bool hard_ = false;
+  std::string detail_;
+  Clock::time_point start_ = Clock::now(), interval_start_ = Clock::now();
+};
+
+}  // namespace
+
+LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer* dense, const LoopOptions& options) {
+  if (options.batch < 1 || options.accumulate < 1 || options.batch % options.accumulate != 0) {
+    fail_input(fmt::format("a batch of {} samples cannot be cut into {} passes", options.batch, options.accumulate),
+               "--accumulate", "choose a divisor of the batch (--batch-tokens / --context)");
+  }
+  if ((options.steps > 0) == (options.minutes > 0)) {
+    fail_input("the length of the run is not clear", "--steps and --minutes", "give one of the two");
+  }
+  check_schedule(options.schedule);
+  return Loop(weights, batches, dense, options).run();
+}
+
+}  // namespace openwork

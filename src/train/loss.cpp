@@ -1,0 +1,55 @@
+#include "train/loss.h"
+
+#include <ATen/ATen.h>
+
+namespace openwork {
+namespace {
+
+Tensor kl_to_dense(const Tensor& logits, const Transformer& dense, const Tensor& ids) {
+  Tensor wanted;
+  {
+    const at::NoGradGuard no_grad;
+    wanted = at::log_softmax(dense.forward(ids).flatten(0, 1), -1, at::kFloat);
+  }
+  const Tensor given = at::log_softmax(logits, -1, at::kFloat);
+  return at::kl_div(given, wanted, at::Reduction::Sum, /*log_target=*/true) / given.size(0);
+}
+
+}  // namespace
+
+PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens, const GateDraw& draw,
+                           const Tensor& lambda, const LossOptions& options) {
+  const int64_t T = tokens.size(1) - 1;
+  const Tensor ids = tokens.narrow(1, 0, T), targets = tokens.narrow(1, 1, T).flatten();
+  GateTotals gates;
+  ForwardOptions forward;
+  forward.draw = draw;
+  forward.gate_totals = &gates;
+  const Tensor logits = model.forward(ids, forward).flatten(0, 1);  // [samples T, V]
+  PassLoss result;
+  const Tensor cross_entropy = at::cross_entropy_loss(logits.to(at::kFloat), targets);
+  result.cross_entropy = cross_entropy.detach();
+  result.loss = cross_entropy;
+  Tensor total;
+  if (!gates.penalty.empty()) {
+    const Tensor penalty = at::stack(gates.penalty);  // [layers, samples, heads]
+    result.penalty = penalty.detach().mean();
+    result.active = at::stack(gates.active).sum(1);
+    total = penalty.mean();
+    // The small number keeps the slope finite at a head that is all but closed.
+    if (options.head_penalty > 0) total = total + options.head_penalty * (penalty + 1e-6).sqrt().mean();
+    total = options.penalty_weight * total;
+  }
+  if (!lambda.defined() || !total.defined()) return result;
+  const Tensor multiplier = lambda.to(at::kFloat);
+  total = total + multiplier * cross_entropy;
+  if (dense != nullptr && options.distill > 0) {
+    const Tensor distance = kl_to_dense(logits, *dense, ids);
+    result.distance = distance.detach();
+    total = total + options.distill * distance;
+  }
+  result.loss = total / (1 + multiplier);
+  return result;
+}
+
+}  // namespace openwork

@@ -1,0 +1,47 @@
+// The closing report of a run (METHOD 2): the base, the dense control where there was one, and the result with hard
+// gates, all on the same held-out blocks, with what the run cost. report.json and report.md in the run's folder.
+#pragma once
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "train/loop.h"
+
+namespace openwork {
+
+// A model on the held-out blocks; the numbers of analyze/held_out.h, which this room does not know.
+struct Evaluation {
+  double nats_per_token = 0, low = 0, high = 0;  // 95 % interval, documents resampled
+  double bits_per_byte = 0;
+  double kept_edges = 1;                         // a share; 1 for a dense model
+  int64_t open_heads = 0, closed_heads = 0, tokens = 0, documents = 0, blocks = 0, context = 0;
+};
+
+nlohmann::json to_json(const Evaluation& evaluation);
+Evaluation evaluation_from_json(const nlohmann::json& json);
+
+struct TrainedModel {
+  Evaluation held_out;
+  LoopResult training;
+};
+nlohmann::json to_json(const TrainedModel& model);
+TrainedModel trained_model_from_json(const nlohmann::json& json);
+
+struct RunReport {
+  std::string verb, model, command, result_name;  // result_name: "sparse", or "trained" of pretrain
+  std::optional<Evaluation> base;
+  std::optional<TrainedModel> control;
+  TrainedModel result;
+  std::optional<double> target;                   // nats per token
+  uint64_t seed = 0;
+  nlohmann::json options, data, protocol;
+};
+
+nlohmann::json to_json(const RunReport& report);
+std::string to_markdown(const RunReport& report);
+std::string to_text(const RunReport& report);  // the same table for a terminal
+
+void write_report(const std::filesystem::path& folder, const RunReport& report);
+
+}  // namespace openwork

@@ -1,0 +1,28 @@
+// How a run changes as it goes, as functions of its progress p (the share of it that is done, 0 to 1):
+//   learning rate    warm-up, stable, decay: rises linearly, stays, falls linearly to 0 over the last share
+//   noise            gates are sampled until the last `noise_anneal` share, hard from there to the end
+//   gate bias        moves by bias_shift in all, linearly, and has arrived when the decay begins
+//   target           target + slack while the learning rate is high; the slack goes as the rate falls
+// Sampled gates keep about twice the edges of hard ones. The operator has no temperature, so the noise is not
+// turned down but off, early enough for the weights to settle at what inference will compute.
+#pragma once
+
+namespace openwork {
+
+struct Schedule {
+  double warmup = 0.02;       // shares of the run
+  double decay = 0.2;
+  double noise_anneal = 0.1;
+  double bias_shift = 0;      // added to every gate bias by the end
+  double target_slack = 0;    // nats allowed above the target at the full learning rate
+
+  double learning_rate(double progress) const;  // as a share of the peak, 0 to 1
+  bool hard_gates(double progress) const;
+  double gate_bias_shift(double progress) const;
+  double target(double target, double progress) const;
+};
+
+// Fails naming the option where a share is outside [0, 1] or warm-up and decay overlap.
+void check_schedule(const Schedule& schedule);
+
+}  // namespace openwork

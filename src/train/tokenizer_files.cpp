@@ -1,0 +1,46 @@
+#include "train/tokenizer_files.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "io/atomic_file.h"
+#include "io/mapped_file.h"
+#include "io/tensor_file.h"
+#include "text/tokenizer_parts.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+void copy_file(const fs::path& from, const fs::path& to) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(from, ignored) || fs::equivalent(from, to, ignored)) return;
+  write_text_file(to, MappedFile(from).text());
+}
+
+void write_gguf_tokenizer(const fs::path& file, const fs::path& folder) {
+  const auto weights = open_weights(file);
+  const nlohmann::json& metadata = weights->metadata();
+  if (!metadata.is_object() || !metadata.contains("tokenizer.ggml.tokens")) return;
+  const nlohmann::json tokenizer = tokenizer_json_of_gguf(metadata, file.string());
+  write_text_file(folder / "tokenizer.json", tokenizer.dump() + "\n");
+}
+
+}  // namespace
+
+void copy_tokenizer(const fs::path& from, const fs::path& folder) {
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  if (fs::is_directory(from, ignored)) {
+    for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"}) {
+      copy_file(from / name, folder / name);
+    }
+  } else if (from.extension() == ".json") {
+    copy_file(from, folder / "tokenizer.json");
+  } else if (from.extension() == ".gguf") {
+    write_gguf_tokenizer(from, folder);
+  }
+}
+
+}  // namespace openwork

@@ -1,0 +1,44 @@
+// What the GPU tests share: a fixture that skips where there is no GPU, and the yardstick for low precision.
+#pragma once
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ops/cases.h"
+
+namespace openwork {
+
+inline bool has_gpu() {
+  static const bool found = load_cuda_operators() && at::globalContext().hasCUDA() && at::globalContext().getNumGPUs() > 0;
+  return found;
+}
+
+// Tests derived from this run on the first GPU, or say why they do not.
+class OnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no GPU here, or the GPU kernels are not built";
+  }
+  const at::Device gpu_{at::kCUDA, 0};
+};
+
+// Edges so close to their threshold that float32 may open them differently: |g + logit u| <= 1e-3, in float64.
+inline at::Tensor is_undecided(const AttentionCase& of, const AttentionInputs& inputs) {
+  const AttentionInputs exact = inputs.to(at::kDouble);
+  const at::Tensor keys = exact.k.repeat_interleave(of.H / of.Hkv, 1);
+  const at::Tensor S = exact.q.matmul(keys.transpose(-2, -1)) / std::sqrt(static_cast<double>(of.d));
+  const at::Tensor causal = at::ones({of.T, of.T}, at::kBool).tril();
+  at::Tensor g = S;
+  if (of.gate == kGateLogProb) g = S.masked_fill(~causal, -INFINITY).log_softmax(-1).masked_fill(~causal, 0);
+  g = g + exact.bias.view({of.H, 1, 1});
+  if (of.seed) {
+    const at::Tensor u = gate_uniforms(of.B, of.H, of.T, *of.seed, of.first);
+    g = g + u.log() - at::log1p(-u);
+  }
+  return (g.abs() <= 1e-3).logical_and(causal);  // [B, H, T, T]
+}
+
+}  // namespace openwork

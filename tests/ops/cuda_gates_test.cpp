@@ -1,0 +1,98 @@
+// Gates on the GPU: the oracle's four cases, and every single gate of small heads against the CPU's uniforms.
+#include "io/tensor_file.h"
+#include "ops/cuda_cases.h"
+
+namespace openwork {
+namespace {
+
+using at::Tensor;
+
+class CudaGates : public OnGpu {
+ protected:
+  Tensor get(const std::string& name) const {
+    const TensorEntry& entry = file_->at(name);
+    Tensor tensor = at::empty(entry.shape, entry.dtype == DType::kI64 ? at::kLong : at::kDouble);
+    read_bytes(entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+    return tensor;
+  }
+
+  // The oracle's inputs rounded to dtype; results held to float64 of the same rounded inputs.
+  void expect_oracle(at::ScalarType dtype, double tolerance) const {
+    for (const std::string gate : {"score", "logprob"}) {
+      for (const std::string kind : {"hard", "sampled"}) {
+        AttentionCase of{2, 3, 3, 17, 8, dtype, gate};
+        if (kind == "sampled") of.seed = get("seed").item<int64_t>();
+        AttentionInputs inputs{get("q"),        get("k"),           get("v"), get(gate + "." + kind + ".bias"),
+                               get("grad_out"), get("grad_penalty")};
+        inputs = inputs.to(dtype);
+        inputs.bias = inputs.bias.to(at::kFloat);
+        const auto wanted = named_results(run_reference(of, inputs.to(at::kDouble)));
+        const auto seen = named_results(run_operator(of, inputs.to(gpu_)));
+        for (size_t n = 0; n < seen.size(); ++n) {
+          EXPECT_LE(relative_error(seen[n].value, wanted[n].value), tolerance) << gate << kind << seen[n].name;
+        }
+      }
+    }
+  }
+
+  // With v the identity, out is P z: a gate is open where out is not 0. All heads of one call, as bools.
+  Tensor reveal(const AttentionCase& of, const AttentionInputs& inputs) const {
+    AttentionInputs on_gpu = inputs.to(gpu_);
+    on_gpu.v = at::eye(of.T, on_gpu.q.options()).expand({of.B, of.Hkv, of.T, of.T});
+    return run_operator(of, on_gpu).result.out.cpu().ne(0);
+  }
+
+ private:
+  std::unique_ptr<TensorFile> file_ = open_weights("tests/data/gates.safetensors");
+};
+
+TEST_F(CudaGates, AgreeWithTheOracleInFloat32) { expect_oracle(at::kFloat, 1e-5); }
+TEST_F(CudaGates, AgreeWithTheOracleInBFloat16) { expect_oracle(at::kBFloat16, 2e-2); }
+TEST_F(CudaGates, AgreeWithTheOracleInFloat16) { expect_oracle(at::kHalf, 2e-2); }
+
+// A gate's threshold in u is sigmoid(-g): gates equal at many biases mean uniforms equal.
+TEST_F(CudaGates, OpenWhereTheCpusUniformsSay) {
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t T : {64, 128, 256, 77}) {
+      for (const auto gate : {kGateScore, kGateLogProb}) {
+        for (const double bias : {-9.0, -4.0, -1.0, 0.0, 2.0, 5.0, 9.0, 12.0}) {
+          AttentionCase of{2, 3, 1, T, T, dtype, std::string(gate)};
+          of.seed = -static_cast<int64_t>(T) * 123456789;
+          of.first = 1 << 20;
+          of.bias = bias;
+          const AttentionInputs inputs = make_inputs(of);
+          AttentionInputs exact = inputs.to(at::kDouble);
+          exact.v = at::eye(of.T, at::kDouble).expand({of.B, of.Hkv, of.T, of.T});
+          const Tensor wanted = run_reference(of, exact).result.out.ne(0);
+          const Tensor differs = reveal(of, inputs).ne(wanted).logical_and(is_undecided(of, inputs).logical_not());
+          EXPECT_EQ(differs.sum().item<int64_t>(), 0) << describe(of) << " bias " << bias;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaGates, DoNotDependOnHowTheBatchIsSplit) {
+  AttentionCase of{4, 3, 3, 128, 128, at::kBFloat16};
+  of.seed = 99;
+  const AttentionInputs all = make_inputs(of);
+  const Tensor whole = reveal(of, all);
+  AttentionCase half = of;
+  half.B = 2;
+  half.first = 2;
+  const AttentionInputs second{all.q.narrow(0, 2, 2),        all.k.narrow(0, 2, 2), all.v.narrow(0, 2, 2), all.bias,
+                               all.grad_out.narrow(0, 2, 2), all.grad_penalty.narrow(0, 2, 2)};
+  EXPECT_TRUE(reveal(half, second).equal(whole.narrow(0, 2, 2)));
+}
+
+TEST_F(CudaGates, OfClosedHeadsLetNothingThrough) {
+  AttentionCase of{1, 4, 2, 200, 64, at::kBFloat16, std::string(kGateLogProb)};
+  AttentionInputs inputs = make_inputs(of);
+  inputs.bias.zero_();
+  const auto seen = run_operator(of, inputs.to(gpu_)).result;
+  EXPECT_TRUE(seen.out.eq(0).all().item<bool>());  // b <= 0 closes a head outright
+  EXPECT_EQ(seen.active.sum().item<int64_t>(), 0);
+}
+
+}  // namespace
+}  // namespace openwork
