@@ -17,10 +17,9 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 
 missing_packages() {
   command -v dpkg-query >/dev/null || return 0
-  local package
-  for package in "${packages[@]}"; do
-    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
-  done
+  dpkg-query -W -f='${Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null | awk '$2 == "installed" {print $1}' |
+    sort >build/installed.txt || true
+  printf '%s\n' "${packages[@]}" | sort | comm -23 - build/installed.txt
 }
 
 install_packages() {
@@ -64,7 +63,7 @@ print(os.path.dirname(list(s.submodule_search_locations)[0]) if s else '')" 2>/d
 bring_by_pip() {
   local target=$1; shift
   say "pip install --target $target $*"
-  python3 -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$target" "$@" ||
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade --target "$target" "$@" ||
     { say "pip failed; please install libtorch 2.11 and set OPENWORK_TORCH=/path"; exit 1; }
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "io/json.h"
 #include "io/model_store.h"
+#include "model/adapter.h"
 #include "model/load.h"
 #include "ops/gated_attention.h"
 
@@ -67,7 +68,9 @@ at::ScalarType choose_dtype(const CommonOptions& options) { return options.dtype
 
 Transformer open_model(const std::string& name, const CommonOptions& options, bool trainable) {
   const at::Device device = choose_device(options);
-  return load_model(locate_model(name).path, {choose_dtype(options), device, trainable});
+  const LocatedModel located = locate_model(name);
+  const LoadOptions load{choose_dtype(options), device, trainable};
+  return located.adapter ? load_adapted_model(located.path, *located.adapter, load) : load_model(located.path, load);
 }
 
 Tokenizer open_tokenizer(const std::string& name) {

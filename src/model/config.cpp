@@ -100,10 +100,17 @@ const nlohmann::json* ConfigReader::object(const char* key) const {
 
 Activation read_activation(const ConfigReader& reader, const char* key, const char* fallback) {
   static const std::map<std::string, Activation> kKnown = {
-      {"gelu", Activation::kGelu},          {"gelu_new", Activation::kGeluTanh},
-      {"gelu_fast", Activation::kGeluTanh}, {"gelu_pytorch_tanh", Activation::kGeluTanh},
-      {"quick_gelu", Activation::kQuickGelu}, {"relu", Activation::kRelu},
-      {"silu", Activation::kSilu},          {"swish", Activation::kSilu}};
+      {"gelu", Activation::kGelu},
+      {"gelu_python", Activation::kGelu},
+      {"gelu_new", Activation::kGeluTanh},
+      {"gelu_fast", Activation::kGeluTanh},
+      {"gelu_accurate", Activation::kGeluTanh},
+      {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"gelu_python_tanh", Activation::kGeluTanh},
+      {"quick_gelu", Activation::kQuickGelu},
+      {"relu", Activation::kRelu},
+      {"silu", Activation::kSilu},
+      {"swish", Activation::kSilu}};
   const std::string name = reader.text_or(key, fallback);
   const auto it = kKnown.find(name);
   if (it == kKnown.end()) {

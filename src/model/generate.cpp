@@ -41,11 +41,15 @@ std::vector<int64_t> generate(const Transformer& model, const std::vector<int64_
                            model.config().context),
                "prompt", "use a shorter prompt or generate fewer tokens");
   }
+  // Dynamic frequencies change with the length of the text, so cached keys would be those of a shorter one.
+  const Rope& rope = model.config().rope;
+  const bool outgrown = rope.kind == "dynamic" && length + options.tokens > rope.original_context;
+  const bool cached = options.use_cache && !outgrown;
   KeyValueCache cache(model.config().layers, length + options.tokens);
   std::vector<int64_t> text = prompt, fresh = prompt, made;
   for (int64_t step = 0; step < options.tokens; ++step) {
-    const ForwardOptions forward{.cache = options.use_cache ? &cache : nullptr, .last_only = true};
-    const Tensor logits = model.forward(ids_tensor(options.use_cache ? fresh : text, model.device()), forward);
+    const ForwardOptions forward{.cache = cached ? &cache : nullptr, .last_only = true};
+    const Tensor logits = model.forward(ids_tensor(cached ? fresh : text, model.device()), forward);
     const int64_t token = choose_token(logits[0][-1], options, step);
     made.push_back(token);
     text.push_back(token);

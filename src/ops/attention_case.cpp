@@ -28,9 +28,11 @@ AttentionGradients differentiate(const AttentionInputs& inputs, const Call& call
     leaves.push_back(tensor->detach().requires_grad_());
   }
   const GatedAttentionResult result = call(leaves[0], leaves[1], leaves[2], leaves[3]);
-  const auto grads = torch::autograd::grad({result.out, result.penalty}, leaves,
-                                           {inputs.grad_out, inputs.grad_penalty.to(result.penalty.scalar_type())});
-  return {{result.out.detach(), result.penalty.detach(), result.active}, grads[0], grads[1], grads[2], grads[3]};
+  const auto grads =
+      torch::autograd::grad({result.out, result.penalty}, leaves,
+                            {inputs.grad_out, inputs.grad_penalty.to(result.penalty.scalar_type())});
+  return {
+      {result.out.detach(), result.penalty.detach(), result.active}, grads[0], grads[1], grads[2], grads[3]};
 }
 
 }  // namespace
@@ -39,13 +41,15 @@ std::string describe(const AttentionCase& attention_case) {
   const auto& of = attention_case;
   std::string heads = std::to_string(of.H);
   if (of.Hkv != of.H) heads += "/" + std::to_string(of.Hkv);
-  return "B" + std::to_string(of.B) + " H" + heads + " T" + std::to_string(of.T) + " d" + std::to_string(of.d) +
-         " " + c10::toString(of.dtype) + " " + of.gate + (of.seed ? " sampled" : " hard") +
-         (of.first ? " first " + std::to_string(of.first) : "") + (of.transposed ? " transposed" : "");
+  return "B" + std::to_string(of.B) + " H" + heads + " T" + std::to_string(of.T) + " d" +
+         std::to_string(of.d) + " " + c10::toString(of.dtype) + " " + of.gate +
+         (of.seed ? " sampled" : " hard") + (of.first ? " first " + std::to_string(of.first) : "") +
+         (of.transposed ? " transposed" : "");
 }
 
 AttentionInputs AttentionInputs::to(at::Device device) const {
-  return {q.to(device), k.to(device), v.to(device), bias.to(device), grad_out.to(device), grad_penalty.to(device)};
+  return {q.to(device),    k.to(device),        v.to(device),
+          bias.to(device), grad_out.to(device), grad_penalty.to(device)};
 }
 
 AttentionInputs AttentionInputs::to(at::ScalarType dtype) const {
@@ -63,8 +67,9 @@ AttentionInputs make_inputs(const AttentionCase& attention_case) {
   inputs.q = lay_out(of, of.H, normal);
   inputs.k = lay_out(of, of.Hkv, normal);
   inputs.v = lay_out(of, of.Hkv, normal);
-  inputs.bias = (at::randn({of.H}, generator, at::kDouble) + of.bias).to(at::kFloat).to(
-      of.dtype == at::kDouble ? at::kDouble : at::kFloat);
+  inputs.bias = (at::randn({of.H}, generator, at::kDouble) + of.bias)
+                    .to(at::kFloat)
+                    .to(of.dtype == at::kDouble ? at::kDouble : at::kFloat);
   inputs.grad_out = lay_out(of, of.H, normal);
   inputs.grad_penalty = normal({of.B, of.H}) * static_cast<double>(of.T);
   return inputs;
@@ -78,7 +83,8 @@ AttentionGradients run_operator(const AttentionCase& attention_case, const Atten
 
 AttentionGradients run_reference(const AttentionCase& attention_case, const AttentionInputs& inputs) {
   return differentiate(inputs, [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias) {
-    return gated_attention_reference(q, k, v, bias, attention_case.gate, attention_case.seed, attention_case.first);
+    return gated_attention_reference(q, k, v, bias, attention_case.gate, attention_case.seed,
+                                     attention_case.first);
   });
 }
 

@@ -14,7 +14,7 @@ struct AttentionCase {
   int64_t B = 1, H = 1, Hkv = 1, T = 1, d = 64;
   at::ScalarType dtype = at::kFloat;
   std::string gate = std::string(kGateScore);
-  std::optional<int64_t> seed;  // none: hard gates
+  std::optional<int64_t> seed = std::nullopt;  // none: hard gates
   int64_t first = 0;
   bool transposed = false;  // q, k, v as [B, T, H, d] with two dimensions swapped, as models make them
   double bias = 0;          // centre of the gate biases; they spread by 1 around it

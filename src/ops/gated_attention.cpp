@@ -44,9 +44,8 @@ std::tuple<Tensor, Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k
 GatedAttentionResult gated_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                                      std::string_view gate, std::optional<int64_t> seed, int64_t first,
                                      std::optional<double> scale) {
-  static const auto handle = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("openwork::gated_attention", "")
-                                 .typed<Operator>();
+  static const auto handle =
+      c10::Dispatcher::singleton().findSchemaOrThrow("openwork::gated_attention", "").typed<Operator>();
   auto [out, penalty, active] = handle.call(q, k, v, bias, gate, seed, first, scale);
   return {out, penalty, active};
 }

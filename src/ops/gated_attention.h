@@ -44,7 +44,8 @@ GatedAttentionResult gated_attention_with_uniforms(const at::Tensor& q, const at
                                                    std::string_view gate, const at::Tensor& uniform,
                                                    std::optional<double> scale = std::nullopt);
 
-// The noise itself: [B, H, T, T] float64 on the CPU, each number a pure function of (seed, first + b, h, i, j).
+// The noise itself: [B, H, T, T] float64 on the CPU, each number a pure function of (seed, first + b, h, i,
+// j).
 at::Tensor gate_uniforms(int64_t B, int64_t H, int64_t T, int64_t seed, int64_t first = 0);
 
 // Loads the GPU kernels (libopenwork_ops_cuda.so beside this library) where libtorch's CUDA part can be

@@ -44,12 +44,12 @@ GatedAttentionResult gated_attention_with_uniforms(const Tensor& q, const Tensor
   const Tensor b = bias.to(q.scalar_type()).view({H, 1, 1});
   const double pairs = std::max(1.0, 0.5 * static_cast<double>(T) * static_cast<double>(T + 1));
 
-  const Tensor S = c * q.matmul(repeat_heads(k, H).transpose(-2, -1));               // [B, H, T, T]
-  const Tensor log_P = S.masked_fill(~causal, -INFINITY).log_softmax(-1);            // [B, H, T, T]
-  const Tensor P = log_P.exp();                                                      // [B, H, T, T]
+  const Tensor S = c * q.matmul(repeat_heads(k, H).transpose(-2, -1));     // [B, H, T, T]
+  const Tensor log_P = S.masked_fill(~causal, -INFINITY).log_softmax(-1);  // [B, H, T, T]
+  const Tensor P = log_P.exp();                                            // [B, H, T, T]
   const Tensor g = parse_gate(gate) == Gate::kScore ? S + b : log_P.masked_fill(~causal, 0) + b;
-  const Tensor z = open_gates(g, uniform).masked_fill(~causal, 0);                   // [B, H, T, T]
-  const Tensor y = (P * z).matmul(repeat_heads(v, H));                               // [B, H, T, d]
+  const Tensor z = open_gates(g, uniform).masked_fill(~causal, 0);  // [B, H, T, T]
+  const Tensor y = (P * z).matmul(repeat_heads(v, H));              // [B, H, T, d]
   const Tensor penalty = (g.sigmoid().masked_fill(~causal, 0)).sum({-2, -1}, false, sum_dtype(q)) / pairs;
   const Tensor active = z.detach().gt(0.5).sum({-2, -1});
   return {y, penalty, active};

@@ -12,7 +12,8 @@ constexpr const char* kWhere = "added tokens";
 
 bool is_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
 }
 
 size_t character_before(std::string_view text, size_t at) {
@@ -90,7 +91,8 @@ bool AddedTokenFinder::find_next(std::string_view text, size_t& start, size_t& e
   return false;
 }
 
-bool AddedTokenFinder::is_single_word(std::string_view text, size_t start, size_t end, MatchScratch& scratch) const {
+bool AddedTokenFinder::is_single_word(std::string_view text, size_t start, size_t end,
+                                      MatchScratch& scratch) const {
   size_t from = 0, to = 0;
   if (start > 0) {
     const size_t before = character_before(text, start);
@@ -99,7 +101,8 @@ bool AddedTokenFinder::is_single_word(std::string_view text, size_t start, size_
   return end == text.size() || !word_start_.find(text.substr(end), 0, scratch, from, to);
 }
 
-void AddedTokenFinder::split(std::string_view text, MatchScratch& scratch, std::vector<TextPart>& parts) const {
+void AddedTokenFinder::split(std::string_view text, MatchScratch& scratch,
+                             std::vector<TextPart>& parts) const {
   size_t done = 0, found = 0, found_end = 0;
   const AddedToken* token = nullptr;
   while (!tokens_.empty() && find_next(text, found, found_end, token)) {

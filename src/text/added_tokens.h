@@ -51,7 +51,7 @@ class AddedTokenFinder {
   std::vector<Node> nodes_;
   std::vector<AddedToken> tokens_;
   std::array<uint32_t, 256> first_{};  // the root's children by byte
-  Pattern word_start_;  // a word character at the start of a text
+  Pattern word_start_;                 // a word character at the start of a text
 };
 
 }  // namespace openwork

@@ -33,7 +33,9 @@ const Alphabet& alphabet() {
 
 }  // namespace
 
-std::string_view written_byte(uint8_t byte) { return alphabet().written[byte]; }
+std::string_view written_byte(uint8_t byte) {
+  return alphabet().written[byte];
+}
 
 std::string write_bytes(std::string_view bytes) {
   std::string out;

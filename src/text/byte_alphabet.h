@@ -1,6 +1,6 @@
-// GPT-2's byte alphabet: each of the 256 bytes is written as one printable character, so that any byte string is
-// text. Bytes that are printable in Latin-1 stand for themselves; the other 68 are U+0100, U+0101, ... in order
-// (a space is U+0120). Vocabularies of byte-level tokenizers are written in it.
+// GPT-2's byte alphabet: each of the 256 bytes is written as one printable character, so that any byte string
+// is text. Bytes that are printable in Latin-1 stand for themselves; the other 68 are U+0100, U+0101, ... in
+// order (a space is U+0120). Vocabularies of byte-level tokenizers are written in it.
 #pragma once
 #include <cstdint>
 #include <optional>

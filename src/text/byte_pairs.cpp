@@ -10,7 +10,9 @@ uint64_t pair_of(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
-size_t slot_of(uint64_t pair, size_t mask) { return ((pair * 0x9E3779B97F4A7C15ull) >> 29) & mask; }
+size_t slot_of(uint64_t pair, size_t mask) {
+  return ((pair * 0x9E3779B97F4A7C15ull) >> 29) & mask;
+}
 
 // For the heap functions, which keep the largest first: the best candidate is the lowest rank, then leftmost.
 bool comes_later(const MergeScratch::Candidate& a, const MergeScratch::Candidate& b) {
@@ -41,7 +43,8 @@ bool BytePairs::has_every_byte() const {
 
 const BytePairs::Rule* BytePairs::find_rule(int32_t left, int32_t right) const {
   const uint64_t pair = pair_of(left, right);
-  for (size_t at = slot_of(pair, rules_.size() - 1); rules_[at].pair != kNoPair; at = (at + 1) & (rules_.size() - 1))
+  for (size_t at = slot_of(pair, rules_.size() - 1); rules_[at].pair != kNoPair;
+       at = (at + 1) & (rules_.size() - 1))
     if (rules_[at].pair == pair) return &rules_[at];
   return nullptr;
 }

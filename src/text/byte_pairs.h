@@ -1,5 +1,5 @@
-// Byte-pair merging: a word's bytes become tokens, then the neighbouring pair whose merge was learned first is
-// joined (of equals, the leftmost), until no pair can be. The time grows as n log n with a word's length.
+// Byte-pair merging: a word's bytes become tokens, then the neighbouring pair whose merge was learned first
+// is joined (of equals, the leftmost), until no pair can be. The time grows as n log n with a word's length.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -35,9 +35,9 @@ struct MergeScratch {
 class BytePairs {
  public:
   struct Options {
-    bool whole_words = false;               // a word that is a token is that token, whatever its merges say
-    std::optional<int32_t> unknown;         // for a byte without token; else it is left out
-    bool fuse_unknown = false;              // several of those in a row are one
+    bool whole_words = false;        // a word that is a token is that token, whatever its merges say
+    std::optional<int32_t> unknown;  // for a byte without token; else it is left out
+    bool fuse_unknown = false;       // several of those in a row are one
   };
 
   // `bytes` are the vocabulary's tokens as plain bytes, by id; empty where an id is not a byte string.
@@ -61,8 +61,8 @@ class BytePairs {
   void merge(std::string_view word, MergeScratch& scratch) const;
 
   Options options_;
-  std::array<int32_t, 256> byte_token_{};  // -1 where the vocabulary lacks the byte
-  std::vector<Rule> rules_;                // open addressing, a power of two
+  std::array<int32_t, 256> byte_token_{};           // -1 where the vocabulary lacks the byte
+  std::vector<Rule> rules_;                         // open addressing, a power of two
   std::unordered_map<std::string, int32_t> words_;  // for whole_words
 };
 

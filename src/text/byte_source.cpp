@@ -24,8 +24,10 @@ constexpr const char* kArchiveAdvice = "fetch or pack it again";
 // The file as it lies on disk. Its first chunk is read at once, so that start() can be looked at.
 class PlainSource : public ByteSource {
  public:
-  explicit PlainSource(const fs::path& path) : name_(path.string()), file_(std::fopen(name_.c_str(), "rb"), &std::fclose) {
-    if (!file_) fail_input(fmt::format("cannot open the file ({})", std::strerror(errno)), name_, "check its name");
+  explicit PlainSource(const fs::path& path)
+      : name_(path.string()), file_(std::fopen(name_.c_str(), "rb"), &std::fclose) {
+    if (!file_)
+      fail_input(fmt::format("cannot open the file ({})", std::strerror(errno)), name_, "check its name");
     chunk_.resize(kChunk);
     refill();
     if (filled_ == 0) fail_input("the file is empty", name_, "name a file with text or token shards");
@@ -93,7 +95,8 @@ class XzSource : public ByteSource {
     } else if (result == LZMA_BUF_ERROR) {
       fail_input("the xz file ends too early", packed_->name(), kArchiveAdvice);
     } else if (result == LZMA_MEMLIMIT_ERROR) {
-      fail_input("the xz file needs more than 1 GiB to unpack", packed_->name(), "pack it with a smaller dictionary");
+      fail_input("the xz file needs more than 1 GiB to unpack", packed_->name(),
+                 "pack it with a smaller dictionary");
     } else if (result == LZMA_MEM_ERROR) {
       fail("out of memory while unpacking", packed_->name(), "close other programs");
     } else if (result != LZMA_OK) {
@@ -143,7 +146,9 @@ class ZstdSource : public ByteSource {
 }  // namespace
 
 std::unique_ptr<ByteSource> open_byte_source(const fs::path& path) {
-  if (fs::is_directory(path)) fail_input("this is a folder, not a data file", path.string(), "name the files in it");
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    fail_input("this is a folder, not a data file", path.string(), "name the files in it");
   auto plain = std::make_unique<PlainSource>(path);
   using namespace std::literals;
   if (plain->start().starts_with("\xfd"

@@ -1,5 +1,6 @@
 // Bytes of a data file in order, unpacked on the way: plain files, .xz (any number of streams) and .zst (any
-// number of frames), told apart by their first bytes. A file of any size takes a few buffers' worth of memory.
+// number of frames), told apart by their first bytes. A file of any size takes a few buffers' worth of
+// memory.
 #pragma once
 #include <cstddef>
 #include <filesystem>

@@ -74,7 +74,8 @@ void check_utf8(std::string_view text, uint64_t position, const fs::path& path) 
 
 // Visits each stretch between separators: false when visit asked to stop.
 template <typename VisitPart>
-bool for_each_part(Window& window, std::string_view separator, const fs::path& path, const VisitPart& visit_part) {
+bool for_each_part(Window& window, std::string_view separator, const fs::path& path,
+                   const VisitPart& visit_part) {
   while (true) {
     const size_t end = window.find(separator, kLongestDocument);
     const bool last = end == std::string_view::npos;
@@ -128,7 +129,8 @@ bool starts_with_object(Window& window) {
 void for_each_document(const std::vector<fs::path>& files, const Visit& visit) {
   for (const fs::path& path : files) {
     if (is_token_shard(path))
-      fail_input("this is a token shard, which holds no text", path.string(), "name the text it was made from");
+      fail_input("this is a token shard, which holds no text", path.string(),
+                 "name the text it was made from");
     Window window(path);
     const bool lines = is_named_json_lines(path) || starts_with_object(window);
     if (!(lines ? read_json_lines(window, path, visit) : read_text(window, path, visit))) return;

@@ -1,6 +1,6 @@
 // Documents out of data files: plain text, .xz or .zst text (split at <|endoftext|>), JSONL ({"text": ...}),
-// or token shards (token_shard.h); decided by content. Documents stream, so that a file of any size takes little
-// memory.
+// or token shards (token_shard.h); decided by content. Documents stream, so that a file of any size takes
+// little memory.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -37,18 +37,20 @@ void for_each_token_document(const std::vector<std::filesystem::path>& files, co
 uint64_t hash_document(std::string_view text);
 
 // Whether a document is held out of training: one in `one_in` of them, by hash.
-inline bool is_held_out(uint64_t hash, uint64_t one_in = 250) { return one_in != 0 && hash % one_in == 0; }
+inline bool is_held_out(uint64_t hash, uint64_t one_in = 250) {
+  return one_in != 0 && hash % one_in == 0;
+}
 
 // Blocks of a held-out evaluation: documents, each followed by the end-of-text token, joined and cut into
 // blocks of `context` tokens, each predicting its next token too: block n is tokens [n*context, n*context +
 // context] of the stream, context + 1 of them. The unfinished last block is left out.
 struct TokenBlocks {
   int64_t context = 0;
-  int64_t count = 0;                 // blocks
-  std::vector<int32_t> tokens;       // [count * context + 1]
-  std::vector<int32_t> document;     // document of each token, same length: a prediction belongs to its target's
-  std::vector<uint32_t> bytes;       // UTF-8 bytes of text behind each token, same length; over a document they
-                                     // sum to its text's, and its end-of-text token has 0
+  int64_t count = 0;              // blocks
+  std::vector<int32_t> tokens;    // [count * context + 1]
+  std::vector<int32_t> document;  // document of each token, same length: a prediction belongs to its target's
+  std::vector<uint32_t> bytes;    // UTF-8 bytes of text behind each token, same length; over a document they
+                                  // sum to its text's, and its end-of-text token has 0
 };
 
 // At most max_blocks blocks (0: all of them). Fails where the files hold no whole block.

@@ -32,15 +32,17 @@ const std::map<std::string_view, int> kUnicodeForms = {
 // neither moves nor composes them.
 using Range = std::pair<char32_t, char32_t>;
 constexpr std::array<Range, 52> kLeftAlone = {{
-    {0x7fd, 0x7fd}, {0x897, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xc3c, 0xc3c}, {0xd3b, 0xd3c},
-    {0xeba, 0xeba}, {0xece, 0xece}, {0x1715, 0x1715}, {0x1abf, 0x1aff}, {0x1df6, 0x1dfa}, {0x32ff, 0x32ff},
-    {0xa7f1, 0xa7f4}, {0xa82c, 0xa82c}, {0xab69, 0xab69}, {0x105c0, 0x105ff}, {0x10780, 0x107bf}, {0x10d24, 0x10d27},
-    {0x10d40, 0x10d8f}, {0x10eab, 0x10eac}, {0x10efa, 0x10eff}, {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070},
-    {0x1133b, 0x1133b}, {0x11380, 0x113ff}, {0x1145e, 0x1145e}, {0x11839, 0x1183a}, {0x11938, 0x11938}, {0x1193d, 0x1193e},
-    {0x11943, 0x11943}, {0x119e0, 0x119e0}, {0x11a34, 0x11a34}, {0x11a47, 0x11a47}, {0x11a99, 0x11a99}, {0x11d42, 0x11d42},
-    {0x11d44, 0x11d45}, {0x11d97, 0x11d97}, {0x11f00, 0x11f5f}, {0x16100, 0x1613f}, {0x16d40, 0x16d7f}, {0x16ff0, 0x16ff1},
-    {0x1cc00, 0x1cfff}, {0x1e030, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef}, {0x1e4d0, 0x1e4ff},
-    {0x1e5d0, 0x1e5ff}, {0x1e6c0, 0x1e6ff}, {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9},
+    {0x7fd, 0x7fd},     {0x897, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},     {0xc3c, 0xc3c},
+    {0xd3b, 0xd3c},     {0xeba, 0xeba},     {0xece, 0xece},     {0x1715, 0x1715},   {0x1abf, 0x1aff},
+    {0x1df6, 0x1dfa},   {0x32ff, 0x32ff},   {0xa7f1, 0xa7f4},   {0xa82c, 0xa82c},   {0xab69, 0xab69},
+    {0x105c0, 0x105ff}, {0x10780, 0x107bf}, {0x10d24, 0x10d27}, {0x10d40, 0x10d8f}, {0x10eab, 0x10eac},
+    {0x10efa, 0x10eff}, {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x1133b, 0x1133b},
+    {0x11380, 0x113ff}, {0x1145e, 0x1145e}, {0x11839, 0x1183a}, {0x11938, 0x11938}, {0x1193d, 0x1193e},
+    {0x11943, 0x11943}, {0x119e0, 0x119e0}, {0x11a34, 0x11a34}, {0x11a47, 0x11a47}, {0x11a99, 0x11a99},
+    {0x11d42, 0x11d42}, {0x11d44, 0x11d45}, {0x11d97, 0x11d97}, {0x11f00, 0x11f5f}, {0x16100, 0x1613f},
+    {0x16d40, 0x16d7f}, {0x16ff0, 0x16ff1}, {0x1cc00, 0x1cfff}, {0x1e030, 0x1e08f}, {0x1e130, 0x1e136},
+    {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef}, {0x1e4d0, 0x1e4ff}, {0x1e5d0, 0x1e5ff}, {0x1e6c0, 0x1e6ff},
+    {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9},
 }};
 
 bool is_left_alone(char32_t character) {
@@ -49,14 +51,16 @@ bool is_left_alone(char32_t character) {
   });
 }
 
-bool is_ascii(char byte) { return (static_cast<unsigned char>(byte) & 0x80) == 0; }
+bool is_ascii(char byte) {
+  return (static_cast<unsigned char>(byte) & 0x80) == 0;
+}
 
 void append_form(std::string_view text, int options, std::string& out) {
   if (text.empty()) return;
   utf8proc_uint8_t* result = nullptr;
-  const auto length =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-                   &result, static_cast<utf8proc_option_t>(options));
+  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                   static_cast<utf8proc_ssize_t>(text.size()), &result,
+                                   static_cast<utf8proc_option_t>(options));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(result, &std::free);
   if (length < 0) fail(utf8proc_errmsg(length), "Unicode normalisation", "try a shorter text");
   out.append(reinterpret_cast<const char*>(result), static_cast<size_t>(length));
@@ -95,9 +99,16 @@ std::string to_unicode_form(std::string_view text, int options) {
 
 // Capitals of Unicode 16 and 17, which utf8proc may not know: first, last, first small letter.
 constexpr std::array<std::array<char32_t, 3>, 10> kLateCapitals = {{
-    {0x1c89, 0x1c89, 0x1c8a}, {0xa7cb, 0xa7cb, 0x264}, {0xa7cc, 0xa7cc, 0xa7cd}, {0xa7ce, 0xa7ce, 0xa7cf},
-    {0xa7d2, 0xa7d2, 0xa7d3}, {0xa7d4, 0xa7d4, 0xa7d5}, {0xa7da, 0xa7da, 0xa7db}, {0xa7dc, 0xa7dc, 0x19b},
-    {0x10d50, 0x10d65, 0x10d70}, {0x16ea0, 0x16eb8, 0x16ebb},
+    {0x1c89, 0x1c89, 0x1c8a},
+    {0xa7cb, 0xa7cb, 0x264},
+    {0xa7cc, 0xa7cc, 0xa7cd},
+    {0xa7ce, 0xa7ce, 0xa7cf},
+    {0xa7d2, 0xa7d2, 0xa7d3},
+    {0xa7d4, 0xa7d4, 0xa7d5},
+    {0xa7da, 0xa7da, 0xa7db},
+    {0xa7dc, 0xa7dc, 0x19b},
+    {0x10d50, 0x10d65, 0x10d70},
+    {0x16ea0, 0x16eb8, 0x16ebb},
 }};
 
 char32_t lower_of(char32_t character) {
@@ -142,7 +153,8 @@ Normaliser::Normaliser(const json& specification, const std::string& where) {
 void Normaliser::add(const json& specification, const std::string& where, int depth) {
   const std::string type = read_type(specification, "normalizer", where);
   if (type == "Sequence") {
-    if (depth >= kDeepestSequence) fail_input("normalizer sequences are nested too deep", where, "check the file");
+    if (depth >= kDeepestSequence)
+      fail_input("normalizer sequences are nested too deep", where, "check the file");
     for (const json& part : read_list(specification, "normalizers", where)) add(part, where, depth + 1);
   } else if (const auto form = kUnicodeForms.find(type); form != kUnicodeForms.end()) {
     steps_.push_back({Kind::kUnicode, form->second, {}, {}});
@@ -166,10 +178,14 @@ void Normaliser::add_replace(const json& specification, const std::string& where
 
 std::string Normaliser::apply_step(const Step& step, std::string_view text, MatchScratch& scratch) {
   switch (step.kind) {
-    case Kind::kUnicode: return to_unicode_form(text, step.unicode_options);
-    case Kind::kLowercase: return to_lower(text);
-    case Kind::kPrepend: return text.empty() ? std::string() : step.content + std::string(text);
-    case Kind::kReplace: return replace_matches(text, step.patterns.front(), step.content, scratch);
+    case Kind::kUnicode:
+      return to_unicode_form(text, step.unicode_options);
+    case Kind::kLowercase:
+      return to_lower(text);
+    case Kind::kPrepend:
+      return text.empty() ? std::string() : step.content + std::string(text);
+    case Kind::kReplace:
+      return replace_matches(text, step.patterns.front(), step.content, scratch);
   }
   return std::string(text);
 }

@@ -13,7 +13,8 @@
 namespace openwork {
 namespace {
 
-constexpr uint32_t kExpression = PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;  // Ruby's ^ is every line's
+constexpr uint32_t kExpression =
+    PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;  // Ruby's ^ is every line's
 constexpr size_t kFirstStack = 32 * 1024;
 constexpr size_t kLargestStack = 8 * 1024 * 1024;
 
@@ -89,13 +90,14 @@ Pattern Pattern::native(const std::string& expression, const std::string& where)
   return Pattern(std::move(compiled));
 }
 
-bool Pattern::find(std::string_view text, size_t from, MatchScratch& scratch, size_t& start, size_t& end) const {
+bool Pattern::find(std::string_view text, size_t from, MatchScratch& scratch, size_t& start,
+                   size_t& end) const {
   const MatchScratch::Parts& parts = *scratch.parts_;
   const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  const int found =
-      compiled_->just_in_time
-          ? pcre2_jit_match(compiled_->code, subject, text.size(), from, 0, parts.data, parts.context)
-          : pcre2_match(compiled_->code, subject, text.size(), from, PCRE2_NO_UTF_CHECK, parts.data, parts.context);
+  const int found = compiled_->just_in_time ? pcre2_jit_match(compiled_->code, subject, text.size(), from, 0,
+                                                              parts.data, parts.context)
+                                            : pcre2_match(compiled_->code, subject, text.size(), from,
+                                                          PCRE2_NO_UTF_CHECK, parts.data, parts.context);
   if (found == PCRE2_ERROR_NOMATCH) return false;
   if (found < 0)
     fail_input(fmt::format("regular expression {} could not be run: {}", printable(compiled_->expression),

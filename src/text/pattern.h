@@ -1,6 +1,6 @@
 // Regular expressions of tokenizer.json files, run by PCRE2 with its just-in-time compiler.
-// The files are written for Oniguruma (Ruby syntax, Unicode 16); pattern_syntax.h says what is translated so that
-// every match is the same. A Pattern is shared by threads; each thread brings its own MatchScratch.
+// The files are written for Oniguruma (Ruby syntax, Unicode 16); pattern_syntax.h says what is translated so
+// that every match is the same. A Pattern is shared by threads; each thread brings its own MatchScratch.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -38,11 +38,12 @@ class Pattern {
   Pattern& operator=(Pattern&&) noexcept;
   ~Pattern();
 
-  // Finds the first match that starts at or after `from` in `text`, which must be valid UTF-8; false when there
-  // is none. Fails where the expression needs too many steps or too much stack.
+  // Finds the first match that starts at or after `from` in `text`, which must be valid UTF-8; false when
+  // there is none. Fails where the expression needs too many steps or too much stack.
   bool find(std::string_view text, size_t from, MatchScratch& scratch, size_t& start, size_t& end) const;
 
-  // Calls visit(start, end) for every match in order. An empty match counts unless it touches the match before.
+  // Calls visit(start, end) for every match in order. An empty match counts unless it touches the match
+  // before.
   template <typename Visit>
   void for_each_match(std::string_view text, MatchScratch& scratch, Visit visit) const {
     size_t from = 0, start = 0, end = 0, last_end = std::string_view::npos;

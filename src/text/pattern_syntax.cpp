@@ -12,8 +12,12 @@
 namespace openwork {
 namespace {
 
-bool is_alphanumeric(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_alphanumeric(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0;
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // A walk over the expression that writes PCRE2's into out_.
 class Translator {
@@ -27,8 +31,9 @@ class Translator {
 
  private:
   [[noreturn]] void refuse(std::string_view construct) const {
-    fail_input(fmt::format("regular expression {} uses {}, which is not supported", printable(in_), construct),
-               where_, "use a tokenizer with a simpler pattern");
+    fail_input(
+        fmt::format("regular expression {} uses {}, which is not supported", printable(in_), construct),
+        where_, "use a tokenizer with a simpler pattern");
   }
 
   char peek(size_t ahead = 0) const { return at_ + ahead < in_.size() ? in_[at_ + ahead] : '\0'; }
@@ -69,8 +74,9 @@ class Translator {
     while (end < in_.size() && (is_digit(in_[end]) || in_[end] == ',')) ++end;
     const std::string_view body = in_.substr(at_ + 1, end - at_ - 1);
     const size_t comma = body.find(',');
-    const bool counts = !body.empty() && body != "," && end < in_.size() && in_[end] == '}' &&
-                        (comma == std::string_view::npos || body.find(',', comma + 1) == std::string_view::npos);
+    const bool counts =
+        !body.empty() && body != "," && end < in_.size() && in_[end] == '}' &&
+        (comma == std::string_view::npos || body.find(',', comma + 1) == std::string_view::npos);
     if (!counts) {
       atom_ = out_.size();
       out_ += "\\{";
@@ -159,7 +165,8 @@ class Translator {
 
   void boundary_escape(char c) {
     const std::string word = "[" + lone_word_members() + "]";
-    const auto form = c == 'b' ? "(?:(?<={0})(?!{0})|(?<!{0})(?={0}))" : "(?:(?<={0})(?={0})|(?<!{0})(?!{0}))";
+    const auto form =
+        c == 'b' ? "(?:(?<={0})(?!{0})|(?<!{0})(?={0}))" : "(?:(?<={0})(?={0})|(?<!{0})(?!{0}))";
     out_ += fmt::format(fmt::runtime(form), word);
     at_ += 2;
   }
@@ -184,7 +191,8 @@ class Translator {
     if (peek(2) != '{' || close == std::string_view::npos) refuse("\\p without {...}");
     const std::string_view name = in_.substr(start, close - start);
     for (const char letter : name)
-      if (!is_alphanumeric(letter) && letter != '_' && letter != ' ' && letter != '-') refuse("this \\p{...}");
+      if (!is_alphanumeric(letter) && letter != '_' && letter != ' ' && letter != '-')
+        refuse("this \\p{...}");
     at_ = close + 1;
     if (!negated) return property_members(name);
     return fmt::format("\\P{{{}}}", name);
@@ -213,10 +221,12 @@ class Translator {
     const bool braces = peek(1) == 'x' && peek(2) == '{';
     size_t start = at_ + (braces ? 3 : 2), end = start;
     const size_t most = braces ? 8 : peek(1) == 'u' ? 4 : 2;
-    while (end < in_.size() && end - start < most && std::isxdigit(static_cast<unsigned char>(in_[end])) != 0) ++end;
+    while (end < in_.size() && end - start < most && std::isxdigit(static_cast<unsigned char>(in_[end])) != 0)
+      ++end;
     const bool whole = braces ? end < in_.size() && in_[end] == '}' : peek(1) == 'x' || end - start == 4;
     if (end == start || !whole) refuse("a broken \\x or \\u");
-    if (!braces && peek(1) == 'x' && end - start == 2 && in_[start] >= '8') refuse("\\x80 or above as a byte");
+    if (!braces && peek(1) == 'x' && end - start == 2 && in_[start] >= '8')
+      refuse("\\x80 or above as a byte");
     out_ += fmt::format("\\x{{{}}}", in_.substr(start, end - start));
     at_ = end + (braces ? 1 : 0);
   }
@@ -247,8 +257,9 @@ class Translator {
   void translate_member() {
     const char c = in_[at_];
     if (next_is("&&")) refuse("&& inside [...]");
-    const bool set_follows =
-        peek(1) == '\\' && std::string_view("pPsSwWdDhH").find(peek(2)) != std::string_view::npos && peek(2) != '\0';
+    const bool set_follows = peek(1) == '\\' &&
+                             std::string_view("pPsSwWdDhH").find(peek(2)) != std::string_view::npos &&
+                             peek(2) != '\0';
     if (c == '\\') {
       translate_member_escape();
     } else if (c == ']' || (c == '-' && set_follows)) {

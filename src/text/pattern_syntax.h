@@ -1,5 +1,5 @@
-// From the regular expressions of tokenizer.json (Oniguruma, Ruby syntax, Unicode 16) to PCRE2's, so that both
-// match the same text. What differs and is translated:
+// From the regular expressions of tokenizer.json (Oniguruma, Ruby syntax, Unicode 16) to PCRE2's, so that
+// both match the same text. What differs and is translated:
 //   \s \S      PCRE2 also takes U+180E for a space: written out
 //   \w \d      Oniguruma's sets: written out
 //   \p{L} ...  letters, numbers, marks, ... that came with Unicode 15 and 16 are added

@@ -75,10 +75,14 @@ class WordJoiner {
   // first to the text before them and MergedWithNext the last to the text after.
   bool joins(const Part& part) const {
     switch (behaviour_) {
-      case SplitBehaviour::kContiguous: return part.matched == last_matched_;
-      case SplitBehaviour::kMergedWithPrevious: return part.matched && !last_matched_;
-      case SplitBehaviour::kMergedWithNext: return !part.matched && last_matched_;
-      default: return false;
+      case SplitBehaviour::kContiguous:
+        return part.matched == last_matched_;
+      case SplitBehaviour::kMergedWithPrevious:
+        return part.matched && !last_matched_;
+      case SplitBehaviour::kMergedWithNext:
+        return !part.matched && last_matched_;
+      default:
+        return false;
     }
   }
 
@@ -107,8 +111,8 @@ void split_word(const Pattern& pattern, SplitBehaviour behaviour, bool invert, s
 
 PreTokeniser::PreTokeniser(const json& specification, const std::string& where) {
   if (!specification.is_null()) add(specification, where, 0);
-  const auto bytes =
-      std::find_if(stages_.begin(), stages_.end(), [](const Stage& s) { return s.kind == Kind::kWriteBytes; });
+  const auto bytes = std::find_if(stages_.begin(), stages_.end(),
+                                  [](const Stage& s) { return s.kind == Kind::kWriteBytes; });
   if (bytes == stages_.end())
     fail_input("the tokenizer is not byte-level (its pre_tokenizer has no ByteLevel)", where,
                "use a byte-level BPE tokenizer, such as GPT-2's or Llama 3's");
@@ -119,7 +123,8 @@ PreTokeniser::PreTokeniser(const json& specification, const std::string& where) 
 void PreTokeniser::add(const json& specification, const std::string& where, int depth) {
   const std::string type = read_type(specification, "pre_tokenizer", where);
   if (type == "Sequence") {
-    if (depth >= kDeepestSequence) fail_input("pre_tokenizer sequences are nested too deep", where, "check the file");
+    if (depth >= kDeepestSequence)
+      fail_input("pre_tokenizer sequences are nested too deep", where, "check the file");
     for (const json& part : read_list(specification, "pretokenizers", where)) add(part, where, depth + 1);
   } else if (type == "ByteLevel") {
     add_byte_level(specification, where);
@@ -131,9 +136,10 @@ void PreTokeniser::add(const json& specification, const std::string& where, int 
     add_split(set_pattern(numeric_members(), where),
               individual ? SplitBehaviour::kIsolated : SplitBehaviour::kContiguous, false);
   } else if (type == "Punctuation") {
-    add_split(set_pattern("\\p{P}$+<=>\\^`|~", where),
-              specification.contains("behavior") ? read_behaviour(specification, where) : SplitBehaviour::kIsolated,
-              false);
+    add_split(
+        set_pattern("\\p{P}$+<=>\\^`|~", where),
+        specification.contains("behavior") ? read_behaviour(specification, where) : SplitBehaviour::kIsolated,
+        false);
   } else if (type == "WhitespaceSplit") {
     add_split(set_pattern(space_members(), where), SplitBehaviour::kRemoved, false);
   } else if (type == "Whitespace") {
@@ -168,7 +174,8 @@ void PreTokeniser::add_split(Pattern pattern, SplitBehaviour behaviour, bool inv
 }
 
 // A word goes through the rest of the stages before the next one is cut, so nothing is held but it.
-void PreTokeniser::run_from(size_t at, std::string_view word, MatchScratch& scratch, const Visit& visit) const {
+void PreTokeniser::run_from(size_t at, std::string_view word, MatchScratch& scratch,
+                            const Visit& visit) const {
   if (at == stages_.size()) return writes_bytes_ ? visit(*read_written_bytes(word)) : visit(word);
   const Stage& stage = stages_[at];
   if (stage.kind == Kind::kSplit) {

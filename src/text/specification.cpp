@@ -17,7 +17,8 @@ const json* find_field(const json& specification, const std::string& field) {
   return it == specification.end() || it->is_null() ? nullptr : &*it;
 }
 
-[[noreturn]] void refuse_field(const std::string& field, const std::string& wanted, const std::string& where) {
+[[noreturn]] void refuse_field(const std::string& field, const std::string& wanted,
+                               const std::string& where) {
   fail_input(fmt::format("\"{}\" is missing or is not {}", field, wanted), where, "check the tokenizer file");
 }
 
@@ -42,7 +43,8 @@ std::string read_text(const json& specification, const std::string& field, const
   return text->get<std::string>();
 }
 
-bool read_flag(const json& specification, const std::string& field, bool otherwise, const std::string& where) {
+bool read_flag(const json& specification, const std::string& field, bool otherwise,
+               const std::string& where) {
   const json* flag = find_field(specification, field);
   if (flag == nullptr) return otherwise;
   if (!flag->is_boolean()) refuse_field(field, "true or false", where);

@@ -1,4 +1,5 @@
-// Fields of a tokenizer.json part, read with their errors: each fails naming the field and `where` (the file).
+// Fields of a tokenizer.json part, read with their errors: each fails naming the field and `where` (the
+// file).
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,7 +13,8 @@ std::string read_type(const nlohmann::json& specification, const std::string& pa
 
 const nlohmann::json& read_list(const nlohmann::json& specification, const std::string& field,
                                 const std::string& where);
-std::string read_text(const nlohmann::json& specification, const std::string& field, const std::string& where);
+std::string read_text(const nlohmann::json& specification, const std::string& field,
+                      const std::string& where);
 
 // A true or false; `otherwise` where the field is missing or null.
 bool read_flag(const nlohmann::json& specification, const std::string& field, bool otherwise,

@@ -1,9 +1,9 @@
 // Documents to tokens on all cores. One thread reads and unpacks batches of documents into a short queue; the
 // caller's thread takes them in order, has each batch tokenised by parallel_for, and visits its documents.
+#include <fmt/format.h>
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <fmt/format.h>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -106,9 +106,10 @@ bool read_text_file(const fs::path& file, const Tokenizer& tokenizer, int32_t en
   return true;
 }
 
-// Adds a document's tokens to the stream. Where a tokenizer changes its text (a normaliser) or drops bytes, the
-// pieces do not add up to it: the difference is put right from the last token on, so that the sum is.
-void append_document(const TokenDocument& document, int32_t number, const Tokenizer& tokenizer, TokenBlocks& blocks) {
+// Adds a document's tokens to the stream. Where a tokenizer changes its text (a normaliser) or drops bytes,
+// the pieces do not add up to it: the difference is put right from the last token on, so that the sum is.
+void append_document(const TokenDocument& document, int32_t number, const Tokenizer& tokenizer,
+                     TokenBlocks& blocks) {
   const size_t first = blocks.tokens.size();
   int64_t missing = static_cast<int64_t>(document.bytes);
   for (const int32_t token : document.tokens) {
@@ -129,8 +130,8 @@ void append_document(const TokenDocument& document, int32_t number, const Tokeni
 
 }  // namespace
 
-void for_each_token_document(const std::vector<fs::path>& files, const Tokenizer& tokenizer, int32_t end_of_text,
-                             const std::function<bool(TokenDocument&&)>& visit) {
+void for_each_token_document(const std::vector<fs::path>& files, const Tokenizer& tokenizer,
+                             int32_t end_of_text, const std::function<bool(TokenDocument&&)>& visit) {
   for (const fs::path& file : files) {
     const auto read = is_token_shard(file) ? read_token_shard : read_text_file;
     if (!read(file, tokenizer, end_of_text, visit)) return;
@@ -150,8 +151,10 @@ TokenBlocks read_blocks(const std::vector<fs::path>& files, const Tokenizer& tok
   });
   blocks.count = blocks.tokens.empty() ? 0 : max_blocks == 0 ? whole() : std::min(whole(), max_blocks);
   if (blocks.count < 1)
-    fail_input(fmt::format("{} tokens are fewer than one block of {} and its next token", blocks.tokens.size(), context),
-               files.empty() ? "no data files" : files.front().string(), "give more text or a smaller --context");
+    fail_input(fmt::format("{} tokens are fewer than one block of {} and its next token",
+                           blocks.tokens.size(), context),
+               files.empty() ? "no data files" : files.front().string(),
+               "give more text or a smaller --context");
   const auto length = static_cast<size_t>(blocks.count * context + 1);
   blocks.tokens.resize(length);
   blocks.document.resize(length);

@@ -44,7 +44,8 @@ class Shard {
     const std::string text = text_of("end_of_text");
     int64_t value = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) fail_input("its end_of_text is not a number", name_, kAdvice);
+    if (error != std::errc() || end != text.data() + text.size())
+      fail_input("its end_of_text is not a number", name_, kAdvice);
     return value;
   }
 
@@ -71,14 +72,16 @@ class Shard {
   std::string text_of(const char* key) const {
     const auto& metadata = file_->metadata();
     const auto it = metadata.is_object() ? metadata.find(key) : metadata.end();
-    return metadata.is_object() && it != metadata.end() && it->is_string() ? it->get<std::string>() : std::string();
+    return metadata.is_object() && it != metadata.end() && it->is_string() ? it->get<std::string>()
+                                                                           : std::string();
   }
 
   void check_metadata() const {
     if (text_of("format") != kFormat)
       fail_input("this safetensors file holds no tokens", name_, "name text files or token shards as data");
     if (text_of("version") != "1")
-      fail_input(fmt::format("token shard of version {}, not 1", printable(text_of("version"))), name_, kAdvice);
+      fail_input(fmt::format("token shard of version {}, not 1", printable(text_of("version"))), name_,
+                 kAdvice);
   }
 
   const TensorEntry& vector_named(const char* name, std::initializer_list<DType> kinds) const {
@@ -94,8 +97,8 @@ class Shard {
     if (file_->find(name) == nullptr) return nullptr;
     const TensorEntry& entry = vector_named(name, kinds);
     if (entry.element_count() != starts_->element_count())
-      fail_input(fmt::format("{} has {} numbers for {} documents", name, entry.element_count(), documents()), name_,
-                 kAdvice);
+      fail_input(fmt::format("{} has {} numbers for {} documents", name, entry.element_count(), documents()),
+                 name_, kAdvice);
     return &entry;
   }
 
@@ -112,8 +115,8 @@ TokenDocument read_document(const Shard& shard, size_t at, int32_t vocabulary) {
   for (size_t i = start; i < end; ++i) {
     const int64_t token = shard.token(i);
     if (token < 0 || token >= vocabulary)
-      fail_input(fmt::format("token {} is {}, but the tokenizer has {} tokens", i, token, vocabulary), shard.name(),
-                 "use the tokenizer that the shard was made with");
+      fail_input(fmt::format("token {} is {}, but the tokenizer has {} tokens", i, token, vocabulary),
+                 shard.name(), "use the tokenizer that the shard was made with");
     document.tokens.push_back(static_cast<int32_t>(token));
   }
   document.bytes = shard.bytes(at);
@@ -126,7 +129,8 @@ TokenDocument read_document(const Shard& shard, size_t at, int32_t vocabulary) {
 }  // namespace
 
 bool is_token_shard(const fs::path& path) {
-  if (!fs::is_regular_file(path)) return false;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
   std::ifstream file(path, std::ios::binary);
   char start[9] = {};
   if (!file.read(start, sizeof start)) return false;
@@ -155,7 +159,9 @@ void TokenShardWriter::write(const fs::path& path) const {
   const bool is_narrow = vocabulary_ <= 65536;
   const auto tokens = static_cast<int64_t>(is_narrow ? narrow_.size() : wide_.size());
   write_safetensors(path,
-                    {{"tokens", is_narrow ? DType::kU16 : DType::kI32, {tokens},
+                    {{"tokens",
+                      is_narrow ? DType::kU16 : DType::kI32,
+                      {tokens},
                       is_narrow ? bytes_of(narrow_) : bytes_of(wide_)},
                      {"document_starts", DType::kI64, {documents()}, bytes_of(starts_)},
                      {"document_bytes", DType::kI64, {documents()}, bytes_of(bytes_)},
@@ -166,8 +172,8 @@ void TokenShardWriter::write(const fs::path& path) const {
                      {"vocabulary", std::to_string(vocabulary_)}});
 }
 
-void write_token_shard(const fs::path& path, const std::vector<TokenDocument>& documents, const Tokenizer& tokenizer,
-                       int32_t end_of_text) {
+void write_token_shard(const fs::path& path, const std::vector<TokenDocument>& documents,
+                       const Tokenizer& tokenizer, int32_t end_of_text) {
   TokenShardWriter writer(tokenizer, end_of_text);
   for (const TokenDocument& document : documents) writer.add(document);
   writer.write(path);
@@ -177,12 +183,14 @@ bool read_token_shard(const fs::path& path, const Tokenizer& tokenizer, int32_t 
                       const std::function<bool(TokenDocument&&)>& visit) {
   const Shard shard(path);
   if (shard.end_of_text() != end_of_text)
-    fail_input(fmt::format("the shard's end-of-text token is {}, the tokenizer's is {}", shard.end_of_text(), end_of_text),
+    fail_input(fmt::format("the shard's end-of-text token is {}, the tokenizer's is {}", shard.end_of_text(),
+                           end_of_text),
                shard.name(), "use the tokenizer that the shard was made with");
   for (size_t at = 0; at < shard.documents(); ++at) {
     TokenDocument document = read_document(shard, at, tokenizer.size());
     if (document.tokens.empty() || document.tokens.back() != end_of_text)
-      fail_input(fmt::format("document {} does not end with the end-of-text token", at), shard.name(), kAdvice);
+      fail_input(fmt::format("document {} does not end with the end-of-text token", at), shard.name(),
+                 kAdvice);
     if (!visit(std::move(document))) return false;
   }
   return true;

@@ -1,6 +1,6 @@
 // Token shards: documents already tokenised, in a safetensors file. docs/formats.md has the layout in full:
-//   tokens           U16 (vocabularies up to 65,536) or I32  [N]   documents in order, each with its end-of-text token
-//   document_starts  I64 [D]   where each document starts in tokens; the first is 0
+//   tokens           U16 (vocabularies up to 65,536) or I32  [N]   documents in order, each with its
+//   end-of-text token document_starts  I64 [D]   where each document starts in tokens; the first is 0
 //   document_bytes   I64 [D]   UTF-8 bytes of each document's text        (may be missing)
 //   document_hashes  U64 [D]   hash_document of each document's text      (may be missing)
 //   metadata {"format": "openwork.tokens", "version": "1", "end_of_text": id, "vocabulary": size}
@@ -36,8 +36,8 @@ class TokenShardWriter {
 void write_token_shard(const std::filesystem::path& path, const std::vector<TokenDocument>& documents,
                        const Tokenizer& tokenizer, int32_t end_of_text);
 
-// Visits the documents in order; false when visit asked to stop. Fails where the shard is of another tokenizer,
-// lies about its sizes, or holds a token that the tokenizer does not have.
+// Visits the documents in order; false when visit asked to stop. Fails where the shard is of another
+// tokenizer, lies about its sizes, or holds a token that the tokenizer does not have.
 bool read_token_shard(const std::filesystem::path& path, const Tokenizer& tokenizer, int32_t end_of_text,
                       const std::function<bool(TokenDocument&&)>& visit);
 

@@ -52,12 +52,14 @@ TokenizeTiming measure_tokenize(const Tokenizer& tokenizer, std::string_view tex
   timing.threads = thread_count();
   const double megabytes = static_cast<double>(timing.bytes) / 1e6;
   timing.one_thread_mb_per_s = megabytes / best_seconds(passes, [&] {
-    timing.tokens = 0;
-    for (const auto document : documents) timing.tokens += static_cast<int64_t>(tokenizer.encode(document).size());
-  });
-  timing.all_threads_mb_per_s = megabytes / best_seconds(passes, [&] {
-    parallel_for(documents.size(), [&](size_t i) { tokenizer.encode(documents[i]); });
-  });
+                                 timing.tokens = 0;
+                                 for (const auto document : documents)
+                                   timing.tokens += static_cast<int64_t>(tokenizer.encode(document).size());
+                               });
+  timing.all_threads_mb_per_s =
+      megabytes / best_seconds(passes, [&] {
+        parallel_for(documents.size(), [&](size_t i) { tokenizer.encode(documents[i]); });
+      });
   timing.peak_memory_mb = peak_memory_mb();
   return timing;
 }

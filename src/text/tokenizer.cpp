@@ -84,8 +84,9 @@ struct Tokenizer::State {
   }
 
   void append_words(std::string_view text, Scratch& scratch, std::vector<int32_t>& out) const {
-    parts.pre_tokeniser.for_each_word(
-        text, scratch.match, [&](std::string_view word) { parts.pairs.append_tokens(word, scratch.merge, out); });
+    parts.pre_tokeniser.for_each_word(text, scratch.match, [&](std::string_view word) {
+      parts.pairs.append_tokens(word, scratch.merge, out);
+    });
   }
 
   // Text without raw added tokens: normalised, then cut at the added tokens that are looked for there.
@@ -132,7 +133,8 @@ Tokenizer Tokenizer::from_file(const std::filesystem::path& path) {
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   if (const size_t bad = find_invalid(text); bad != std::string_view::npos)
-    fail_input(fmt::format("the text is not valid UTF-8 at byte {}", bad), "text to tokenize", "convert it to UTF-8");
+    fail_input(fmt::format("the text is not valid UTF-8 at byte {}", bad), "text to tokenize",
+               "convert it to UTF-8");
   std::vector<int32_t> out;
   out.reserve(text.size() / 4 + 1);
   auto scratch = state_->borrow();
@@ -167,14 +169,20 @@ std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
   return it->second;
 }
 
-int32_t Tokenizer::size() const { return static_cast<int32_t>(state_->parts.pieces.size()); }
+int32_t Tokenizer::size() const {
+  return static_cast<int32_t>(state_->parts.pieces.size());
+}
 
 bool Tokenizer::is_special(int32_t id) const {
   return id >= 0 && id < size() && state_->parts.special[static_cast<size_t>(id)];
 }
 
-const std::vector<int32_t>& Tokenizer::prefix() const { return state_->parts.prefix; }
-const std::vector<int32_t>& Tokenizer::suffix() const { return state_->parts.suffix; }
+const std::vector<int32_t>& Tokenizer::prefix() const {
+  return state_->parts.prefix;
+}
+const std::vector<int32_t>& Tokenizer::suffix() const {
+  return state_->parts.suffix;
+}
 
 std::optional<int32_t> Tokenizer::beginning_id() const {
   if (!prefix().empty()) return prefix().front();

@@ -30,19 +30,20 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  std::vector<int32_t> encode(std::string_view text) const;   // fails on invalid UTF-8, naming the byte
+  std::vector<int32_t> encode(std::string_view text) const;  // fails on invalid UTF-8, naming the byte
   // Bytes that make no character become U+FFFD. Ids without a token (a model's padding) are left out.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
   // The bytes of one token, perhaps part of a character; empty for an id without a token.
   const std::string& piece(int32_t id) const;
 
-  std::optional<int32_t> id_of(std::string_view token) const;  // as the vocabulary writes it; added tokens too
-  int32_t size() const;                                        // ids are 0 .. size()-1
+  std::optional<int32_t> id_of(
+      std::string_view token) const;  // as the vocabulary writes it; added tokens too
+  int32_t size() const;               // ids are 0 .. size()-1
   bool is_special(int32_t id) const;
 
-  const std::vector<int32_t>& prefix() const;     // what the tokenizer itself puts before a text (often empty)
-  const std::vector<int32_t>& suffix() const;     // and after it
-  std::optional<int32_t> beginning_id() const;    // its beginning-of-text token; GPT-2's is its end of text
+  const std::vector<int32_t>& prefix() const;   // what the tokenizer itself puts before a text (often empty)
+  const std::vector<int32_t>& suffix() const;   // and after it
+  std::optional<int32_t> beginning_id() const;  // its beginning-of-text token; GPT-2's is its end of text
   std::optional<int32_t> end_of_text_id() const;  // the token written <|endoftext|>, else its end token
 
  private:

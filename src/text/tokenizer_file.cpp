@@ -17,6 +17,11 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 bool is_gguf(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   char magic[4] = {};
@@ -25,7 +30,7 @@ bool is_gguf(const fs::path& path) {
 
 // A file beside the tokenizer, where it is there and is an object.
 json read_beside(const fs::path& folder, const char* name) {
-  if (!fs::exists(folder / name)) return json::object();
+  if (!is_there(folder / name)) return json::object();
   json value = read_json_file(folder / name);
   return value.is_object() ? value : json::object();
 }
@@ -91,22 +96,27 @@ TokenizerParts read_gguf(const fs::path& path) {
 }
 
 TokenizerParts read_folder(const fs::path& folder) {
-  if (fs::exists(folder / "tokenizer.json"))
-    return read_tokenizer_json(read_json_file(folder / "tokenizer.json"), (folder / "tokenizer.json").string());
-  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"))
+  if (is_there(folder / "tokenizer.json"))
+    return read_tokenizer_json(read_json_file(folder / "tokenizer.json"),
+                               (folder / "tokenizer.json").string());
+  if (is_there(folder / "vocab.json") && is_there(folder / "merges.txt"))
     return read_vocabulary_and_merges(folder);
   std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(folder))
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (entry.path().extension() == ".gguf") found.push_back(entry.path());
   if (found.size() == 1) return read_gguf(found.front());
-  fail_input("no tokenizer.json", folder.string(), "put the model's tokenizer.json there, or name another model");
+  fail_input("no tokenizer.json", folder.string(),
+             "put the model's tokenizer.json there, or name another model");
 }
 
 }  // namespace
 
 TokenizerParts read_tokenizer_file(const fs::path& path) {
-  if (!fs::exists(path)) fail_input("no such file or folder", path.string(), "name a model folder or tokenizer.json");
-  if (fs::is_directory(path)) {
+  std::error_code ignored;
+  if (!is_there(path))
+    fail_input("no such file or folder", path.string(), "name a model folder or tokenizer.json");
+  if (fs::is_directory(path, ignored)) {
     TokenizerParts parts = read_folder(path);
     if (!parts.beginning && !parts.end) read_configuration(path, parts);
     return parts;

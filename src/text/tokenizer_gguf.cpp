@@ -1,5 +1,6 @@
 // A GGUF file's tokenizer.ggml.* keys as the tokenizer.json they were made from. The file names its
-// pre-tokeniser ("tokenizer.ggml.pre") where tokenizer.json has it written out; kPreTokenisers is the dictionary.
+// pre-tokeniser ("tokenizer.ggml.pre") where tokenizer.json has it written out; kPreTokenisers is the
+// dictionary.
 #include <fmt/format.h>
 
 #include <array>
@@ -27,8 +28,8 @@ enum class Words { kGpt2, kDigitsGpt2, kGpt4, kQwen, kGpt4o, kDefault };
 struct KnownPreTokeniser {
   std::string_view name;
   Words words;
-  bool composes = false;     // NFC first
-  bool whole_words = false;  // "ignore_merges"
+  bool composes = false;        // NFC first
+  bool whole_words = false;     // "ignore_merges"
   bool adds_beginning = false;  // where the file does not say
 };
 
@@ -62,7 +63,8 @@ constexpr std::array<KnownPreTokeniser, 26> kPreTokenisers = {{
 }};
 
 const KnownPreTokeniser& find_pre_tokeniser(const json& metadata, const std::string& origin) {
-  const std::string name = metadata.value("tokenizer.ggml.pre", std::string("default"));
+  const json value = metadata.value("tokenizer.ggml.pre", json("default"));
+  const std::string name = value.is_string() ? value.get<std::string>() : value.dump();
   for (const auto& known : kPreTokenisers)
     if (known.name == name) return known;
   fail_input(fmt::format("pre-tokeniser {} (tokenizer.ggml.pre) is not known", printable(name)), origin,
@@ -78,13 +80,23 @@ json pre_tokenizer_of(Words words) {
   const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", gpt2}};
   json parts = json::array();
   switch (words) {
-    case Words::kGpt2: return bytes;
-    case Words::kDigitsGpt2: parts = {{{"type", "Digits"}, {"individual_digits", true}}, bytes}; break;
-    case Words::kGpt4: parts = {split_at(kGpt4Words), bytes}; break;
-    case Words::kQwen: parts = {split_at(kQwenWords), bytes}; break;
-    case Words::kGpt4o: parts = {split_at(kGpt4oWords), bytes}; break;
+    case Words::kGpt2:
+      return bytes;
+    case Words::kDigitsGpt2:
+      parts = {{{"type", "Digits"}, {"individual_digits", true}}, bytes};
+      break;
+    case Words::kGpt4:
+      parts = {split_at(kGpt4Words), bytes};
+      break;
+    case Words::kQwen:
+      parts = {split_at(kQwenWords), bytes};
+      break;
+    case Words::kGpt4o:
+      parts = {split_at(kGpt4oWords), bytes};
+      break;
     case Words::kDefault:
-      parts = {split_at(R"([\p{P}\$\+<=>\^~\|]+)"), bytes, split_at(R"(\p{N}+)"), split_at("[0-9][0-9][0-9]")};
+      parts = {split_at(R"([\p{P}\$\+<=>\^~\|]+)"), bytes, split_at(R"(\p{N}+)"),
+               split_at("[0-9][0-9][0-9]")};
       break;
   }
   return {{"type", "Sequence"}, {"pretokenizers", parts}};
@@ -93,14 +105,16 @@ json pre_tokenizer_of(Words words) {
 const json& list_of(const json& metadata, const char* key, const std::string& origin) {
   const auto it = metadata.find(key);
   if (it == metadata.end() || !it->is_array())
-    fail_input(fmt::format("{} is missing or is not a list", key), origin, "use a GGUF file with its tokenizer");
+    fail_input(fmt::format("{} is missing or is not a list", key), origin,
+               "use a GGUF file with its tokenizer");
   return *it;
 }
 
 json vocabulary_of(const json& tokens, const std::string& origin) {
   json vocabulary = json::object();
   for (size_t id = 0; id < tokens.size(); ++id) {
-    if (!tokens[id].is_string()) fail_input(fmt::format("token {} is not text", id), origin, "check the GGUF file");
+    if (!tokens[id].is_string())
+      fail_input(fmt::format("token {} is not text", id), origin, "check the GGUF file");
     vocabulary[tokens[id].get<std::string>()] = id;
   }
   return vocabulary;
@@ -136,7 +150,8 @@ std::optional<int32_t> id_at(const json& metadata, const char* key, size_t size)
 json tokenizer_json_of_gguf(const json& metadata, const std::string& origin) {
   const json kind = metadata.is_object() ? metadata.value("tokenizer.ggml.model", json()) : json();
   if (kind != "gpt2")
-    fail_input(fmt::format("tokenizer.ggml.model is {}, not byte-level BPE (\"gpt2\")", printable(kind.dump(-1, ' ', true))),
+    fail_input(fmt::format("tokenizer.ggml.model is {}, not byte-level BPE (\"gpt2\")",
+                           printable(kind.dump(-1, ' ', true))),
                origin, "use a model with a byte-level BPE tokenizer");
   const KnownPreTokeniser& known = find_pre_tokeniser(metadata, origin);
   const json& tokens = list_of(metadata, "tokenizer.ggml.tokens", origin);
@@ -160,7 +175,8 @@ TokenizerParts read_tokenizer_gguf(const json& metadata, const std::string& orig
   const bool adds_beginning =
       adds.is_boolean() ? adds.get<bool>() : find_pre_tokeniser(metadata, origin).adds_beginning;
   if (adds_beginning && parts.beginning) parts.prefix = {*parts.beginning};
-  if (metadata.value("tokenizer.ggml.add_eos_token", json()) == true && parts.end) parts.suffix = {*parts.end};
+  if (metadata.value("tokenizer.ggml.add_eos_token", json()) == true && parts.end)
+    parts.suffix = {*parts.end};
   return parts;
 }
 

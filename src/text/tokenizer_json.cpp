@@ -33,8 +33,8 @@ Ids read_vocabulary(const json& model, const std::string& where) {
   ids.reserve(vocabulary.size());
   for (const auto& [token, id] : vocabulary.items()) {
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= limit)
-      fail_input(fmt::format("token {} has id {}, not a number from 0 to {}", printable(token), printable(id.dump()),
-                             limit - 1),
+      fail_input(fmt::format("token {} has id {}, not a number from 0 to {}", printable(token),
+                             printable(id.dump()), limit - 1),
                  where, kAdvice);
     ids.emplace(token, id.get<int32_t>());
   }
@@ -44,8 +44,8 @@ Ids read_vocabulary(const json& model, const std::string& where) {
 int32_t id_of_part(const Ids& ids, const std::string& token, size_t rank, const std::string& where) {
   const auto it = ids.find(token);
   if (it == ids.end())
-    fail_input(fmt::format("merge {} needs token {}, which is not in the vocabulary", rank, printable(token)), where,
-               kAdvice);
+    fail_input(fmt::format("merge {} needs token {}, which is not in the vocabulary", rank, printable(token)),
+               where, kAdvice);
   return it->second;
 }
 
@@ -59,7 +59,8 @@ std::pair<std::string, std::string> read_merge(const json& merge, size_t rank, c
     if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos)
       return {text.substr(0, space), text.substr(space + 1)};
   }
-  fail_input(fmt::format("merge {} is not two tokens: {}", rank, printable(merge.dump(-1, ' ', true))), where, kAdvice);
+  fail_input(fmt::format("merge {} is not two tokens: {}", rank, printable(merge.dump(-1, ' ', true))), where,
+             kAdvice);
 }
 
 std::vector<Merge> read_merges(const json& model, const Ids& ids, const std::string& where) {
@@ -80,8 +81,9 @@ std::vector<Merge> read_merges(const json& model, const Ids& ids, const std::str
 void check_model(const json& model, const std::string& where) {
   if (!model.is_object()) fail_input("the tokenizer has no \"model\"", where, "name a tokenizer.json file");
   if (model.contains("type") && model["type"] != "BPE")
-    fail_input(fmt::format("tokenizer model {} is not supported", printable(model["type"].dump(-1, ' ', true))), where,
-               "use a byte-level BPE tokenizer");
+    fail_input(
+        fmt::format("tokenizer model {} is not supported", printable(model["type"].dump(-1, ' ', true))),
+        where, "use a byte-level BPE tokenizer");
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (const json& value = field_or_null(model, name); !value.is_null() && value != "")
       fail_input(fmt::format("BPE with {} is not supported", name), where, "use a byte-level BPE tokenizer");
@@ -117,7 +119,8 @@ AddedToken read_added_token(const json& item, const std::string& where) {
   return token;
 }
 
-// As the tokenizers package has it: a token that the vocabulary holds keeps its id, others take the next ones.
+// As the tokenizers package has it: a token that the vocabulary holds keeps its id, others take the next
+// ones.
 std::vector<AddedToken> read_added_tokens(const json& tokenizer, Ids& ids, const std::string& where) {
   std::vector<AddedToken> tokens;
   if (field_or_null(tokenizer, "added_tokens").is_null()) return tokens;
@@ -133,7 +136,8 @@ std::vector<AddedToken> read_added_tokens(const json& tokenizer, Ids& ids, const
   return tokens;
 }
 
-// Each token's bytes by id, where its written form is of the byte alphabet (`plain` false), or as people see it.
+// Each token's bytes by id, where its written form is of the byte alphabet (`plain` false), or as people see
+// it.
 std::vector<std::string> bytes_by_id(const Ids& ids, bool plain, const std::string& where) {
   int32_t largest = -1;
   for (const auto& [token, id] : ids) largest = std::max(largest, id);
@@ -148,13 +152,20 @@ std::vector<std::string> bytes_by_id(const Ids& ids, bool plain, const std::stri
   return bytes;
 }
 
-std::vector<int32_t> ids_of_special(const json& processor, const std::string& name, const std::string& where) {
+// An id in the post_processor; check_template_ids sees whether there is such a token.
+int32_t read_id(const json& id, const std::string& where) {
+  if (!id.is_number_integer() || id.get<int64_t>() != static_cast<int32_t>(id.get<int64_t>()))
+    fail_input("an id in the post_processor is not a token's", where, kAdvice);
+  return id.get<int32_t>();
+}
+
+std::vector<int32_t> ids_of_special(const json& processor, const std::string& name,
+                                    const std::string& where) {
   const json& table = field_or_null(processor, "special_tokens");
   const json& entry = table.is_object() && table.contains(name) ? table[name] : json();
   std::vector<int32_t> ids;
   for (const json& id : read_list(entry, "ids", where)) {
-    if (!id.is_number_integer()) fail_input("a template token's id is not a number", where, kAdvice);
-    ids.push_back(id.get<int32_t>());
+    ids.push_back(read_id(id, where));
   }
   return ids;
 }
@@ -162,10 +173,12 @@ std::vector<int32_t> ids_of_special(const json& processor, const std::string& na
 void read_template(const json& processor, TokenizerParts& parts) {
   std::vector<int32_t>* side = &parts.prefix;
   for (const json& item : read_list(processor, "single", parts.origin)) {
-    if (!item.is_object()) fail_input("the post_processor's \"single\" is not a list of parts", parts.origin, kAdvice);
+    if (!item.is_object())
+      fail_input("the post_processor's \"single\" is not a list of parts", parts.origin, kAdvice);
     if (item.contains("Sequence")) side = &parts.suffix;
     if (!item.contains("SpecialToken")) continue;
-    const auto ids = ids_of_special(processor, read_text(item["SpecialToken"], "id", parts.origin), parts.origin);
+    const auto ids =
+        ids_of_special(processor, read_text(item["SpecialToken"], "id", parts.origin), parts.origin);
     side->insert(side->end(), ids.begin(), ids.end());
   }
 }
@@ -173,9 +186,9 @@ void read_template(const json& processor, TokenizerParts& parts) {
 // ["</s>", 2], as the Roberta and Bert processors write a token.
 int32_t read_named_id(const json& processor, const std::string& name, const std::string& where) {
   const json& pair = read_list(processor, name, where);
-  if (pair.size() != 2 || !pair[1].is_number_integer())
+  if (pair.size() != 2)
     fail_input(fmt::format("the post_processor's \"{}\" is not a token and its id", name), where, kAdvice);
-  return pair[1].get<int32_t>();
+  return read_id(pair[1], where);
 }
 
 void read_post_processor(const json& processor, TokenizerParts& parts, int depth) {
@@ -219,14 +232,15 @@ void check_template_ids(const TokenizerParts& parts) {
   for (const auto* side : {&parts.prefix, &parts.suffix})
     for (const int32_t id : *side)
       if (id < 0 || static_cast<size_t>(id) >= parts.pieces.size())
-        fail_input(fmt::format("the post_processor adds token {}, which is not in the vocabulary", id), parts.origin,
-                   kAdvice);
+        fail_input(fmt::format("the post_processor adds token {}, which is not in the vocabulary", id),
+                   parts.origin, kAdvice);
 }
 
 }  // namespace
 
 TokenizerParts read_tokenizer_json(const json& tokenizer, const std::string& origin) {
-  if (!tokenizer.is_object()) fail_input("a tokenizer.json must hold an object", origin, "name a tokenizer.json file");
+  if (!tokenizer.is_object())
+    fail_input("a tokenizer.json must hold an object", origin, "name a tokenizer.json file");
   const json& model = field_or_null(tokenizer, "model");
   check_model(model, origin);
   Ids ids = read_vocabulary(model, origin);

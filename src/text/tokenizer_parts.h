@@ -1,4 +1,5 @@
-// What a Tokenizer is made of, and how its two descriptions are read. Inside of the room: others use tokenizer.h.
+// What a Tokenizer is made of, and how its two descriptions are read. Inside of the room: others use
+// tokenizer.h.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -26,12 +27,12 @@ struct TokenizerParts {
   Normaliser normaliser;
   PreTokeniser pre_tokeniser;
   BytePairs pairs;
-  AddedTokenFinder raw_tokens, normalised_tokens;     // added tokens by where they are looked for
-  std::vector<std::string> pieces;                    // the bytes of each token, by id; empty where there is none
-  std::vector<bool> special;                          // by id
-  std::unordered_map<std::string, int32_t> ids;       // by written form
-  std::vector<int32_t> prefix, suffix;                // what the tokenizer's template adds around a text
-  std::optional<int32_t> beginning, end;              // as a configuration file or GGUF key names them
+  AddedTokenFinder raw_tokens, normalised_tokens;  // added tokens by where they are looked for
+  std::vector<std::string> pieces;               // the bytes of each token, by id; empty where there is none
+  std::vector<bool> special;                     // by id
+  std::unordered_map<std::string, int32_t> ids;  // by written form
+  std::vector<int32_t> prefix, suffix;           // what the tokenizer's template adds around a text
+  std::optional<int32_t> beginning, end;         // as a configuration file or GGUF key names them
 };
 
 // Reads a whole tokenizer.json; fails with `origin` on anything that is wrong or not supported.

@@ -74,8 +74,12 @@ std::string_view additions_of(std::string_view property) {
 
 }  // namespace
 
-std::string space_members() { return std::string(kSpaces); }
-std::string non_space_members() { return std::string(kNonSpaces); }
+std::string space_members() {
+  return std::string(kSpaces);
+}
+std::string non_space_members() {
+  return std::string(kNonSpaces);
+}
 
 std::string property_members(std::string_view property) {
   std::string members = fmt::format("\\p{{{}}}{}", property, additions_of(property));
@@ -83,13 +87,19 @@ std::string property_members(std::string_view property) {
   return members;
 }
 
-std::string numeric_members() { return property_members("N") + R"(\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6})"; }
+std::string numeric_members() {
+  return property_members("N") + R"(\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6})";
+}
 
 std::string word_members() {
   return property_members("Alphabetic") + property_members("M") + property_members("Nd") + "\\p{Pc}";
 }
 
-std::string lone_word_members() { return word_members() + R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})"; }
-std::string rust_word_members() { return word_members() + "\\p{Join_Control}"; }
+std::string lone_word_members() {
+  return word_members() + R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
+}
+std::string rust_word_members() {
+  return word_members() + "\\p{Join_Control}";
+}
 
 }  // namespace openwork

@@ -1,5 +1,5 @@
-// Any bytes as a data file: text, JSONL, .xz, .zst or token shard, by content. Documents come out whole (tokenised
-// or not, they are as many and as long), or the file is refused in one line.
+// Any bytes as a data file: text, JSONL, .xz, .zst or token shard, by content. Documents come out whole
+// (tokenised or not, they are as many and as long), or the file is refused in one line.
 #include "text/documents.h"
 
 #include <unistd.h>
@@ -13,11 +13,15 @@
 namespace openwork {
 namespace {
 
-// The one file that every input is written to.
+// The one file that every input is written to; it goes when the program ends.
 const std::filesystem::path& input_file() {
-  static const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("openwork-documents-fuzz-" + std::to_string(::getpid()));
-  return path;
+  struct InputFile {
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("openwork-documents-fuzz-" + std::to_string(::getpid()));
+    ~InputFile() { std::filesystem::remove(path); }
+  };
+  static const InputFile file;
+  return file.path;
 }
 
 const Tokenizer& tokenizer() {
@@ -27,7 +31,7 @@ const Tokenizer& tokenizer() {
 }
 
 void read_input() {
-  constexpr uint64_t kMostBytes = 1 << 20;  // a packed file may hold very much
+  constexpr uint64_t kMostBytes = 1 << 20;          // a packed file may hold very much
   std::vector<std::pair<uint64_t, uint64_t>> seen;  // bytes and hash of each document
   uint64_t bytes = 0;
   if (!is_token_shard(input_file())) {
@@ -47,7 +51,9 @@ void read_input() {
   });
   if (!seen.empty() && count != seen.size()) std::abort();
   const TokenBlocks blocks = read_blocks({input_file()}, tokenizer(), 0, 3, 5);
-  if (blocks.count < 1 || blocks.count > 5 || blocks.tokens.size() != static_cast<size_t>(blocks.count * 3 + 1)) std::abort();
+  if (blocks.count < 1 || blocks.count > 5 ||
+      blocks.tokens.size() != static_cast<size_t>(blocks.count * 3 + 1))
+    std::abort();
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The first byte chooses. 'j': the rest is JSON whose members replace the small tokenizer's, which is then built
-// and used, or refused in one line. Anything else: the rest is text for the shipped kind of tokenizer, which must
-// give it back after encoding and decoding, or refuse it where it is not UTF-8.
+// The first byte chooses. 'j': the rest is JSON whose members replace the small tokenizer's, which is then
+// built and used, or refused in one line. Anything else: the rest is text for the shipped kind of tokenizer,
+// which must give it back after encoding and decoding, or refuse it where it is not UTF-8.
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"

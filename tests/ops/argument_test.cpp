@@ -35,7 +35,9 @@ std::string error_of(const Arguments& of) {
   return error_of([&] { gated_attention(of.q, of.k, of.v, of.bias, of.gate, std::nullopt, of.first); });
 }
 
-TEST(GatedAttentionArguments, GoodOnesPass) { EXPECT_EQ(error_of(Arguments{}), "no error"); }
+TEST(GatedAttentionArguments, GoodOnesPass) {
+  EXPECT_EQ(error_of(Arguments{}), "no error");
+}
 
 TEST(GatedAttentionArguments, UnknownGateIsNamed) {
   Arguments of;
@@ -131,7 +133,8 @@ TEST(GatedAttentionArguments, BackwardChecksWhatItIsGiven) {
                             .typed<Backward>();
   const auto call = [&](const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& log_sum_exp) {
     return error_of([&] {
-      backward.call(grad_out, grad_penalty, of.q, of.k, of.v, of.bias, of.q, log_sum_exp, "score", std::nullopt, 0, 1);
+      backward.call(grad_out, grad_penalty, of.q, of.k, of.v, of.bias, of.q, log_sum_exp, "score",
+                    std::nullopt, 0, 1);
     });
   };
   const Tensor row_sums = at::zeros({2, 4, 6}), penalty = at::zeros({2, 4});
@@ -193,7 +196,8 @@ TEST(GatedAttentionMeta, GivesShapesDtypesAndGradients) {
   for (size_t n = 0; n < real_results.size(); ++n) {
     EXPECT_TRUE(meta_results[n].value.is_meta()) << meta_results[n].name;
     EXPECT_EQ(meta_results[n].value.sizes(), real_results[n].value.sizes()) << meta_results[n].name;
-    EXPECT_EQ(meta_results[n].value.scalar_type(), real_results[n].value.scalar_type()) << meta_results[n].name;
+    EXPECT_EQ(meta_results[n].value.scalar_type(), real_results[n].value.scalar_type())
+        << meta_results[n].name;
   }
   EXPECT_EQ(meta.result.active.sizes(), real.result.active.sizes());
   EXPECT_EQ(meta.result.active.scalar_type(), at::kLong);
@@ -201,7 +205,8 @@ TEST(GatedAttentionMeta, GivesShapesDtypesAndGradients) {
 
 TEST(GatedAttentionMeta, ChecksArguments) {
   const Tensor q = at::zeros({1, 2, 3, 4}, at::kMeta);
-  EXPECT_THAT(error_of([&] { gated_attention(q, q, q, at::zeros({3}, at::kMeta)); }), HasSubstr("bias has shape [3]"));
+  EXPECT_THAT(error_of([&] { gated_attention(q, q, q, at::zeros({3}, at::kMeta)); }),
+              HasSubstr("bias has shape [3]"));
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace openwork {
 inline double relative_error(const at::Tensor& seen, const at::Tensor& wanted) {
   EXPECT_EQ(seen.sizes(), wanted.sizes());
   if (wanted.numel() == 0) return 0;
-  const auto difference = (seen.to(at::kDouble).cpu() - wanted.to(at::kDouble).cpu()).abs().max().item<double>();
+  const auto difference =
+      (seen.to(at::kDouble).cpu() - wanted.to(at::kDouble).cpu()).abs().max().item<double>();
   return difference / std::max(1.0, wanted.to(at::kDouble).abs().max().item<double>());
 }
 
@@ -28,8 +29,8 @@ struct NamedTensor {
 
 // out, penalty and the four gradients, with their names. `active` is left out: it is a count.
 inline std::vector<NamedTensor> named_results(const AttentionGradients& of) {
-  return {{"out", of.result.out}, {"penalty", of.result.penalty}, {"grad_q", of.q},
-          {"grad_k", of.k},       {"grad_v", of.v},               {"grad_bias", of.bias}};
+  return {{"out", of.result.out}, {"penalty", of.result.penalty}, {"grad_q", of.q}, {"grad_k", of.k},
+          {"grad_v", of.v},       {"grad_bias", of.bias}};
 }
 
 struct Shape {
@@ -37,9 +38,9 @@ struct Shape {
 };
 
 inline std::vector<Shape> test_shapes() {
-  return {{1, 1, 1, 1, 1},     {1, 1, 1, 1, 64},    {2, 3, 3, 17, 8},    {1, 2, 1, 63, 32},  {1, 2, 2, 64, 64},
-          {2, 4, 2, 65, 80},   {1, 3, 1, 128, 96},  {1, 2, 2, 130, 128}, {1, 1, 1, 191, 33}, {1, 2, 1, 200, 256},
-          {3, 2, 2, 5, 3},     {1, 6, 3, 97, 48},   {2, 1, 1, 257, 16},  {1, 1, 1, 66, 100}, {5, 3, 1, 2, 2}};
+  return {{1, 1, 1, 1, 1},   {1, 1, 1, 1, 64},   {2, 3, 3, 17, 8},    {1, 2, 1, 63, 32},  {1, 2, 2, 64, 64},
+          {2, 4, 2, 65, 80}, {1, 3, 1, 128, 96}, {1, 2, 2, 130, 128}, {1, 1, 1, 191, 33}, {1, 2, 1, 200, 256},
+          {3, 2, 2, 5, 3},   {1, 6, 3, 97, 48},  {2, 1, 1, 257, 16},  {1, 1, 1, 66, 100}, {5, 3, 1, 2, 2}};
 }
 
 // Every shape with every kind of gate, in one dtype.

@@ -12,7 +12,7 @@
 namespace openwork {
 
 inline bool has_gpu() {
-  static const bool found = load_cuda_operators() && at::globalContext().hasCUDA() && at::globalContext().getNumGPUs() > 0;
+  static const bool found = load_cuda_operators() && at::globalContext().hasCUDA() && at::getNumGPUs() > 0;
   return found;
 }
 

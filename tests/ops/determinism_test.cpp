@@ -1,5 +1,5 @@
-// The same bits whatever the number of threads, however backward was shared out, and however many edges a tile
-// has: work that adds nothing may be left out, but may not change what is added.
+// The same bits whatever the number of threads, however backward was shared out, and however many edges a
+// tile has: work that adds nothing may be left out, but may not change what is added.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ void expect_same_bits(const AttentionGradients& seen, const AttentionGradients& 
   EXPECT_TRUE(seen.result.active.equal(wanted.result.active));
   const auto seen_results = named_results(seen), wanted_results = named_results(wanted);
   for (size_t n = 0; n < seen_results.size(); ++n) {
-    EXPECT_TRUE(seen_results[n].value.equal(wanted_results[n].value)) << seen_results[n].name << ", " << threads
-                                                                     << " threads";
+    EXPECT_TRUE(seen_results[n].value.equal(wanted_results[n].value))
+        << seen_results[n].name << ", " << threads << " threads";
   }
 }
 
@@ -54,7 +54,8 @@ TEST(Determinism, ThreadsDoNotChangeABit) {
 
 TEST(Determinism, BatchesGiveTheSameBitsAsTheirSamples) {
   AttentionCase of;
-  of.B = 3, of.H = 2, of.Hkv = 1, of.T = 140, of.d = 64, of.gate = std::string(kGateLogProb), of.bias = 4, of.seed = 8;
+  of.B = 3, of.H = 2, of.Hkv = 1, of.T = 140, of.d = 64, of.gate = std::string(kGateLogProb), of.bias = 4,
+  of.seed = 8;
   const AttentionInputs inputs = make_inputs(of);
   const AttentionGradients whole = run_operator(of, inputs);
   for (int64_t b = 0; b < of.B; ++b) {
@@ -62,8 +63,8 @@ TEST(Determinism, BatchesGiveTheSameBitsAsTheirSamples) {
     AttentionCase one = of;
     one.first = b;
     const AttentionGradients part =
-        run_operator(one, {sample(inputs.q), sample(inputs.k), sample(inputs.v), inputs.bias, sample(inputs.grad_out),
-                           sample(inputs.grad_penalty)});
+        run_operator(one, {sample(inputs.q), sample(inputs.k), sample(inputs.v), inputs.bias,
+                           sample(inputs.grad_out), sample(inputs.grad_penalty)});
     EXPECT_TRUE(part.q.equal(sample(whole.q)));
     EXPECT_TRUE(part.k.equal(sample(whole.k)));
     EXPECT_TRUE(part.v.equal(sample(whole.v)));

@@ -1,4 +1,5 @@
-// Holds the operator to the four cases of the float64 oracle tests/data/gates.safetensors, gradients included.
+// Holds the operator to the four cases of the float64 oracle tests/data/gates.safetensors, gradients
+// included.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -35,24 +36,31 @@ void expect_fixture(Run run, at::ScalarType dtype, double tolerance) {
       AttentionCase of;
       of.gate = gate;
       if (kind == "sampled") of.seed = fixture.get("seed").item<int64_t>();
-      const AttentionInputs inputs =
-          AttentionInputs{fixture.get("q"),    fixture.get("k"),        fixture.get("v"), fixture.get(prefix + "bias"),
-                          fixture.get("grad_out"), fixture.get("grad_penalty")}
-              .to(dtype);
+      const AttentionInputs inputs = AttentionInputs{fixture.get("q"),        fixture.get("k"),
+                                                     fixture.get("v"),        fixture.get(prefix + "bias"),
+                                                     fixture.get("grad_out"), fixture.get("grad_penalty")}
+                                         .to(dtype);
       const AttentionGradients seen = run(of, inputs);
       EXPECT_TRUE(seen.result.active.equal(fixture.get(prefix + "active"))) << prefix;
       const char* names[] = {"out", "penalty", "dq", "dk", "dv", "dbias"};
       const auto results = named_results(seen);
       for (size_t n = 0; n < results.size(); ++n) {
-        EXPECT_LE(relative_error(results[n].value, fixture.get(prefix + names[n])), tolerance) << prefix << names[n];
+        EXPECT_LE(relative_error(results[n].value, fixture.get(prefix + names[n])), tolerance)
+            << prefix << names[n];
       }
     }
   }
 }
 
-TEST(GatesFixture, ReferenceAgreesInFloat64) { expect_fixture(run_reference, at::kDouble, 1e-10); }
-TEST(GatesFixture, KernelAgreesInFloat64) { expect_fixture(run_operator, at::kDouble, 1e-10); }
-TEST(GatesFixture, KernelAgreesInFloat32) { expect_fixture(run_operator, at::kFloat, 1e-5); }
+TEST(GatesFixture, ReferenceAgreesInFloat64) {
+  expect_fixture(run_reference, at::kDouble, 1e-10);
+}
+TEST(GatesFixture, KernelAgreesInFloat64) {
+  expect_fixture(run_operator, at::kDouble, 1e-10);
+}
+TEST(GatesFixture, KernelAgreesInFloat32) {
+  expect_fixture(run_operator, at::kFloat, 1e-5);
+}
 
 TEST(GatesFixture, UniformsAreTheOraclesExactly) {
   const Fixture fixture;

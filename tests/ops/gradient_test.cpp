@@ -25,13 +25,14 @@ class GatedAttentionGradient : public testing::Test {
 
 // grad_out . out + grad_penalty . penalty, the number whose gradient backward returns.
 double objective(const AttentionCase& of, const AttentionInputs& at_point, const AttentionInputs& grads) {
-  const auto result = gated_attention(at_point.q, at_point.k, at_point.v, at_point.bias, of.gate, of.seed, of.first);
+  const auto result =
+      gated_attention(at_point.q, at_point.k, at_point.v, at_point.bias, of.gate, of.seed, of.first);
   return ((result.out * grads.grad_out).sum() + (result.penalty * grads.grad_penalty).sum()).item<double>();
 }
 
 // Steps one element of one input both ways; gives up (NaN) where a gate opens or closes in between.
-double central_difference(const AttentionCase& of, const AttentionInputs& inputs, Tensor AttentionInputs::*which,
-                          int64_t element) {
+double central_difference(const AttentionCase& of, const AttentionInputs& inputs,
+                          Tensor AttentionInputs::*which, int64_t element) {
   const double step = 1e-5;
   double values[2];
   Tensor active[2];
@@ -76,11 +77,15 @@ AttentionCase small_case(std::string_view gate) {
   return of;
 }
 
-TEST_F(GatedAttentionGradient, OfHardScoreGatesIsTheSlope) { expect_finite_differences(small_case(kGateScore)); }
-TEST_F(GatedAttentionGradient, OfHardLogProbGatesIsTheSlope) { expect_finite_differences(small_case(kGateLogProb)); }
+TEST_F(GatedAttentionGradient, OfHardScoreGatesIsTheSlope) {
+  expect_finite_differences(small_case(kGateScore));
+}
+TEST_F(GatedAttentionGradient, OfHardLogProbGatesIsTheSlope) {
+  expect_finite_differences(small_case(kGateLogProb));
+}
 
-// With out = sum of P s v (s the sigmoid itself), the derivative through s is the straight-through one, and the
-// one through P differs from the operator's only by s standing for z. Fully open gates make both alike.
+// With out = sum of P s v (s the sigmoid itself), the derivative through s is the straight-through one, and
+// the one through P differs from the operator's only by s standing for z. Fully open gates make both alike.
 TEST_F(GatedAttentionGradient, OfSampledGatesIsStraightThrough) {
   AttentionCase of = small_case(kGateScore);
   of.H = of.Hkv = 1, of.B = 1, of.T = 9, of.seed = 12;

@@ -1,5 +1,5 @@
-// Nothing of size T x T is held: what forward and backward allocate beyond their inputs and outputs is measured
-// with torch's own allocator and must stay small and not grow with T faster than the row sums do.
+// Nothing of size T x T is held: what forward and backward allocate beyond their inputs and outputs is
+// measured with torch's own allocator and must stay small and not grow with T faster than the row sums do.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
@@ -24,7 +24,9 @@ class CountingAllocator : public c10::Allocator {
     note(address, bytes);
     return {address, address, &CountingAllocator::give_back, c10::Device(c10::kCPU)};
   }
-  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
   c10::DeleterFnPtr raw_deleter() const override { return &CountingAllocator::give_back; }
 
   void start() { peak_ = now_.load(); }

@@ -1,5 +1,5 @@
-// The CPU kernels against the float64 reference over the shared cases, in every dtype, gradients included, and
-// what must hold whatever the numbers: causality, closed heads, batches in parts.
+// The CPU kernels against the float64 reference over the shared cases, in every dtype, gradients included,
+// and what must hold whatever the numbers: causality, closed heads, batches in parts.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,8 @@ void expect_exact(const AttentionCase& of, double tolerance) {
   EXPECT_TRUE(seen.result.active.equal(wanted.result.active));
   const auto seen_results = named_results(seen), wanted_results = named_results(wanted);
   for (size_t n = 0; n < seen_results.size(); ++n) {
-    EXPECT_LE(relative_error(seen_results[n].value, wanted_results[n].value), tolerance) << seen_results[n].name;
+    EXPECT_LE(relative_error(seen_results[n].value, wanted_results[n].value), tolerance)
+        << seen_results[n].name;
   }
 }
 
@@ -74,7 +75,8 @@ TEST_F(GatedAttentionCpu, AgreesOnRandomShapes) {
   };
   for (int n = 0; n < 40; ++n) {
     AttentionCase of;
-    of.B = pick(1, 3), of.Hkv = pick(1, 3), of.H = of.Hkv * pick(1, 3), of.T = pick(1, 150), of.d = pick(1, 140);
+    of.B = pick(1, 3), of.Hkv = pick(1, 3), of.H = of.Hkv * pick(1, 3), of.T = pick(1, 150),
+    of.d = pick(1, 140);
     of.dtype = at::kDouble;
     of.gate = std::string(pick(0, 1) ? kGateScore : kGateLogProb);
     if (pick(0, 1)) of.seed = -pick(0, 1LL << 60);
@@ -83,7 +85,8 @@ TEST_F(GatedAttentionCpu, AgreesOnRandomShapes) {
   }
 }
 
-// q, k and v with every dimension strided: slices, expanded heads, and a last dimension that is not contiguous.
+// q, k and v with every dimension strided: slices, expanded heads, and a last dimension that is not
+// contiguous.
 TEST_F(GatedAttentionCpu, ReadsAnyStrides) {
   AttentionCase of;
   of.B = 2, of.H = 4, of.Hkv = 2, of.T = 70, of.d = 20, of.dtype = at::kDouble, of.seed = 9;
@@ -94,7 +97,8 @@ TEST_F(GatedAttentionCpu, ReadsAnyStrides) {
   inputs.v = at::cat({inputs.v, inputs.v}, -1).narrow(-1, 0, of.d);
   inputs.grad_out = inputs.grad_out.transpose(0, 3).contiguous().transpose(0, 3);
   const auto wanted_results = named_results(wanted), seen = named_results(run_operator(of, inputs));
-  for (size_t n = 0; n < seen.size(); ++n) EXPECT_TRUE(seen[n].value.equal(wanted_results[n].value)) << seen[n].name;
+  for (size_t n = 0; n < seen.size(); ++n)
+    EXPECT_TRUE(seen[n].value.equal(wanted_results[n].value)) << seen[n].name;
 }
 
 TEST_F(GatedAttentionCpu, TakesExpandedKeys) {
@@ -102,8 +106,8 @@ TEST_F(GatedAttentionCpu, TakesExpandedKeys) {
   of.B = 1, of.H = 3, of.Hkv = 1, of.T = 40, of.d = 16;
   const AttentionInputs inputs = make_inputs(of);
   const auto grouped = gated_attention(inputs.q, inputs.k, inputs.v, inputs.bias);
-  const auto expanded = gated_attention(inputs.q, inputs.k.expand({1, 3, 40, 16}), inputs.v.expand({1, 3, 40, 16}),
-                                        inputs.bias);
+  const auto expanded = gated_attention(inputs.q, inputs.k.expand({1, 3, 40, 16}),
+                                        inputs.v.expand({1, 3, 40, 16}), inputs.bias);
   EXPECT_TRUE(grouped.out.equal(expanded.out));
 }
 
@@ -112,8 +116,8 @@ TEST_F(GatedAttentionCpu, SampledBatchCanBeSplitByFirst) {
   of.B = 4, of.H = 2, of.Hkv = 1, of.T = 90, of.d = 32, of.seed = 31;
   const AttentionInputs inputs = make_inputs(of);
   const auto whole = gated_attention(inputs.q, inputs.k, inputs.v, inputs.bias, of.gate, of.seed, 5);
-  const auto part = gated_attention(inputs.q.narrow(0, 1, 2), inputs.k.narrow(0, 1, 2), inputs.v.narrow(0, 1, 2),
-                                    inputs.bias, of.gate, of.seed, 6);
+  const auto part = gated_attention(inputs.q.narrow(0, 1, 2), inputs.k.narrow(0, 1, 2),
+                                    inputs.v.narrow(0, 1, 2), inputs.bias, of.gate, of.seed, 6);
   EXPECT_TRUE(part.out.equal(whole.out.narrow(0, 1, 2)));
   EXPECT_TRUE(part.penalty.equal(whole.penalty.narrow(0, 1, 2)));
   EXPECT_TRUE(part.active.equal(whole.active.narrow(0, 1, 2)));

@@ -1,4 +1,5 @@
-// Merging by heap gives what the plain definition gives: again and again the pair of lowest rank, leftmost first.
+// Merging by heap gives what the plain definition gives: again and again the pair of lowest rank, leftmost
+// first.
 #include "text/byte_pairs.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,8 @@ Learned random_vocabulary(std::mt19937& random, const std::string& letters, size
     const auto left = static_cast<int32_t>(random() % learned.bytes.size());
     const auto right = static_cast<int32_t>(random() % learned.bytes.size());
     learned.merges.push_back({left, right, static_cast<int32_t>(learned.bytes.size())});
-    learned.bytes.push_back(learned.bytes[static_cast<size_t>(left)] + learned.bytes[static_cast<size_t>(right)]);
+    learned.bytes.push_back(learned.bytes[static_cast<size_t>(left)] +
+                            learned.bytes[static_cast<size_t>(right)]);
   }
   return learned;
 }

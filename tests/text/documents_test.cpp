@@ -18,8 +18,8 @@ using testing::ElementsAre;
 std::string pack_xz(std::string_view text) {
   std::string out(lzma_stream_buffer_bound(text.size()), '\0');
   size_t size = 0;
-  lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const uint8_t*>(text.data()), text.size(),
-                          reinterpret_cast<uint8_t*>(out.data()), &size, out.size());
+  lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const uint8_t*>(text.data()),
+                          text.size(), reinterpret_cast<uint8_t*>(out.data()), &size, out.size());
   out.resize(size);
   return out;
 }
@@ -52,7 +52,8 @@ TEST(Documents, SplitsTextAtItsMarkerAndLeavesOutEmptyOnes) {
   const TestFolder folder;
   const auto file = folder.write("a.txt", "one\n<|endoftext|><|endoftext|>two <|endoftex<|endoftext|>");
   EXPECT_THAT(documents_of({file}), ElementsAre("one\n", "two <|endoftex"));
-  EXPECT_THAT(documents_of({file, folder.write("b.txt", "three")}), ElementsAre("one\n", "two <|endoftex", "three"));
+  EXPECT_THAT(documents_of({file, folder.write("b.txt", "three")}),
+              ElementsAre("one\n", "two <|endoftex", "three"));
 }
 
 TEST(Documents, FindsMarkersWhereverReadingCutsThem) {
@@ -81,12 +82,14 @@ TEST(Documents, UnpacksXzAndZstOfAnyNumberOfPieces) {
 
 TEST(Documents, ReadsJsonLines) {
   const TestFolder folder;
-  const std::string lines = "{\"text\": \"one\\n\"}\n\n{\"text\": \"\"}\r\n{\"id\": 2, \"text\": \"two <|endoftext|>\"}";
+  const std::string lines =
+      "{\"text\": \"one\\n\"}\n\n{\"text\": \"\"}\r\n{\"id\": 2, \"text\": \"two <|endoftext|>\"}";
   const std::vector<std::string> expected = {"one\n", "two <|endoftext|>"};
   EXPECT_EQ(documents_of({folder.write("a.jsonl", lines)}), expected);
   EXPECT_EQ(documents_of({folder.write("by_content", lines)}), expected);
   EXPECT_EQ(documents_of({folder.write("a.jsonl.zst", pack_zst(lines))}), expected);
-  EXPECT_EQ(documents_of({folder.write("code.txt", "{ not JSON }\nx")}), (std::vector<std::string>{"{ not JSON }\nx"}));
+  EXPECT_EQ(documents_of({folder.write("code.txt", "{ not JSON }\nx")}),
+            (std::vector<std::string>{"{ not JSON }\nx"}));
 }
 
 TEST(Documents, StopsWhenAskedTo) {
@@ -127,7 +130,8 @@ TEST(Documents, HashesTheSameEverywhere) {  // numbers from the definition, work
   EXPECT_EQ(hash_document(""), 0xc3817c016ba4ff30ull);
   EXPECT_EQ(hash_document("a"), 0x5f29c2aadd9b8527ull);
   int held_out = 0;
-  for (int i = 0; i < 100'000; ++i) held_out += is_held_out(hash_document("document " + std::to_string(i))) ? 1 : 0;
+  for (int i = 0; i < 100'000; ++i)
+    held_out += is_held_out(hash_document("document " + std::to_string(i))) ? 1 : 0;
   EXPECT_NEAR(held_out, 400, 80);  // one in 250
 }
 
@@ -136,7 +140,8 @@ TEST(TokenDocuments, AreTheDocumentsEncodedInOrderWithTheirEnds) {
   std::string text;
   std::vector<std::string> expected;
   for (int i = 0; i < 3000; ++i) {
-    expected.push_back("Document " + std::to_string(i) + " says: " + std::string(static_cast<size_t>(i % 700) * 5, 'e'));
+    expected.push_back("Document " + std::to_string(i) +
+                       " says: " + std::string(static_cast<size_t>(i % 700) * 5, 'e'));
     text += expected.back() + std::string(kDocumentEnd);
   }
   const auto documents = token_documents_of({folder.write("a.txt.xz", pack_xz(text))});
@@ -169,10 +174,13 @@ TEST(TokenShards, GiveBackWhatWasWritten) {
 struct RawShard {
   std::vector<int32_t> tokens = {5, 6, 0, 7, 0};
   std::vector<int64_t> starts = {0, 3}, bytes = {2, 1};
-  std::map<std::string, std::string> metadata = {{"format", "openwork.tokens"}, {"version", "1"}, {"end_of_text", "0"}};
+  std::map<std::string, std::string> metadata = {
+      {"format", "openwork.tokens"}, {"version", "1"}, {"end_of_text", "0"}};
 
   fs::path write(const TestFolder& folder) const {
-    const auto length = [](const auto& numbers) { return std::vector<int64_t>{static_cast<int64_t>(numbers.size())}; };
+    const auto length = [](const auto& numbers) {
+      return std::vector<int64_t>{static_cast<int64_t>(numbers.size())};
+    };
     write_safetensors(folder / "shard",
                       {{"tokens", DType::kI32, length(tokens), bytes_of(tokens)},
                        {"document_starts", DType::kI64, length(starts), bytes_of(starts)},
@@ -215,7 +223,8 @@ TEST(TokenShards, RefuseWhatDoesNotAddUp) {
 
 TEST(TokenBlocks, CoverTheStreamEachWithItsNextToken) {
   const TestFolder folder;
-  const auto file = folder.write("a.txt", "Hello there, world.<|endoftext|>Another \xe2\x82\xac document<|endoftext|>End.");
+  const auto file =
+      folder.write("a.txt", "Hello there, world.<|endoftext|>Another \xe2\x82\xac document<|endoftext|>End.");
   Ids stream;
   for (const auto& document : token_documents_of({file}))
     stream.insert(stream.end(), document.tokens.begin(), document.tokens.end());
@@ -232,8 +241,12 @@ TEST(TokenBlocks, CountEveryByteOfEveryDocument) {
   const TestFolder folder;
   // NFC joins e and its accent, so the pieces have fewer bytes than the text; NFD has more.
   for (const char* form : {"NFC", "NFD", "NFKC"}) {
-    const Tokenizer tokenizer = Tokenizer::from_json(changed_tokenizer({{"normalizer", {{"type", form}}}}), form);
-    const auto file = folder.write("a.txt", "cafe\xcc\x81 caf\xc3\xa9 \xef\xac\x81<|endoftext|>\xc3\xa9\xc3\xa9<|endoftext|>plain<|endoftext|>last one");
+    const Tokenizer tokenizer =
+        Tokenizer::from_json(changed_tokenizer({{"normalizer", {{"type", form}}}}), form);
+    const auto file =
+        folder.write("a.txt",
+                     "cafe\xcc\x81 caf\xc3\xa9 "
+                     "\xef\xac\x81<|endoftext|>\xc3\xa9\xc3\xa9<|endoftext|>plain<|endoftext|>last one");
     const TokenBlocks blocks = read_blocks({file}, tokenizer, 0, 1, 0);
     std::map<int32_t, uint64_t> bytes;
     for (size_t i = 0; i < blocks.tokens.size(); ++i) {

@@ -11,7 +11,8 @@ std::vector<std::string> matches(const std::string& expression, std::string_view
   const Pattern pattern(expression, "test");
   MatchScratch scratch;
   std::vector<std::string> found;
-  pattern.for_each_match(text, scratch, [&](size_t start, size_t end) { found.emplace_back(text.substr(start, end - start)); });
+  pattern.for_each_match(
+      text, scratch, [&](size_t start, size_t end) { found.emplace_back(text.substr(start, end - start)); });
   return found;
 }
 
@@ -24,9 +25,9 @@ TEST(Pattern, TakesTheMongolianVowelSeparatorForNoSpace) {
 }
 
 TEST(Pattern, KnowsTheLettersAndNumbersOfUnicode16) {
-  EXPECT_EQ(matches("\\p{L}+", "\xf0\xb1\x8d\x90!"), (Found{"\xf0\xb1\x8d\x90"}));    // U+31350, of Unicode 15
-  EXPECT_EQ(matches("[^\\p{L}]+", "\xe1\xb2\x89!"), (Found{"!"}));                      // U+1C89, of Unicode 16
-  EXPECT_EQ(matches("\\p{N}", "\xf0\x90\xb5\x80"), (Found{"\xf0\x90\xb5\x80"}));        // U+10D40, of Unicode 16
+  EXPECT_EQ(matches("\\p{L}+", "\xf0\xb1\x8d\x90!"), (Found{"\xf0\xb1\x8d\x90"}));  // U+31350, of Unicode 15
+  EXPECT_EQ(matches("[^\\p{L}]+", "\xe1\xb2\x89!"), (Found{"!"}));                  // U+1C89, of Unicode 16
+  EXPECT_EQ(matches("\\p{N}", "\xf0\x90\xb5\x80"), (Found{"\xf0\x90\xb5\x80"}));    // U+10D40, of Unicode 16
 }
 
 TEST(Pattern, CountsEmptyMatchesAsOnigurumaDoes) {
@@ -57,8 +58,9 @@ TEST(Pattern, ReadsSetsInSetsAndLiteralBrackets) {
 }
 
 TEST(Pattern, RefusesWhatMeansSomethingElseOrNothing) {
-  for (const char* expression : {"[a&&b]", "[a[^b]]", "[[:alpha:]]", "\\R", "\\X", "\\K", "\\Ga", "(?~ab)", "(*FAIL)",
-                                 "a(?i)b", "(?<name>a)", "(?x: a)", "[a", "\\", "\\p{L", "\\pL", "\\xff", "\\u12", ")"})
+  for (const char* expression :
+       {"[a&&b]", "[a[^b]]", "[[:alpha:]]", "\\R", "\\X", "\\K", "\\Ga", "(?~ab)", "(*FAIL)", "a(?i)b",
+        "(?<name>a)", "(?x: a)", "[a", "\\", "\\p{L", "\\pL", "\\xff", "\\u12", ")"})
     expect_bad_input("not supported", [&] { Pattern(expression, "file.json"); });
   for (const char* expression : {"(a", "a**b", "\\p{NoSuchThing}", "(?<=a+)b", "[z-a]"})
     expect_bad_input("file.json", [&] { Pattern(expression, "file.json"); });
@@ -68,7 +70,8 @@ TEST(Pattern, StopsAPatternThatNeedsTooManySteps) {
   const Pattern pattern("\\A(?:(?:a+)+)+$", "file.json");
   MatchScratch scratch;
   size_t start = 0, end = 0;
-  expect_bad_input("could not be run", [&] { pattern.find(std::string(60, 'a') + "c", 0, scratch, start, end); });
+  expect_bad_input("could not be run",
+                   [&] { pattern.find(std::string(60, 'a') + "c", 0, scratch, start, end); });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the tests of src/text share: the small tokenizer (600 tokens, learned from data/held_out.txt), the shipped
-// one, and the files that some checkouts have beside the project.
+// What the tests of src/text share: the small tokenizer (600 tokens, learned from data/held_out.txt), the
+// shipped one, and the files that some checkouts have beside the project.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -13,7 +13,9 @@
 
 namespace openwork {
 
-inline nlohmann::json small_tokenizer_json() { return read_json_file("tests/data/text/small_tokenizer.json"); }
+inline nlohmann::json small_tokenizer_json() {
+  return read_json_file("tests/data/text/small_tokenizer.json");
+}
 
 inline const Tokenizer& small_tokenizer() {
   static const Tokenizer instance = Tokenizer::from_json(small_tokenizer_json(), "small");
@@ -33,10 +35,13 @@ inline nlohmann::json changed_tokenizer(const nlohmann::json& changes) {
   return tokenizer;
 }
 
-inline std::filesystem::path shared_file(const std::string& name) { return std::filesystem::path("../shared") / name; }
+inline std::filesystem::path shared_file(const std::string& name) {
+  return std::filesystem::path("../shared") / name;
+}
 
-#define SKIP_WITHOUT_SHARED(path) \
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there; this test needs the shared files"
+#define SKIP_WITHOUT_SHARED(path)     \
+  if (!std::filesystem::exists(path)) \
+  GTEST_SKIP() << path << " is not there; this test needs the shared files"
 
 using Ids = std::vector<int32_t>;
 

@@ -1,4 +1,5 @@
-// Tokenizers give the ids that Hugging Face's tokenizers package gives (golden files made with its version 0.23).
+// Tokenizers give the ids that Hugging Face's tokenizers package gives (golden files made with its version
+// 0.23).
 #include "text/tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +20,8 @@ using testing::IsEmpty;
 void expect_ids(const Tokenizer& tokenizer, const json& texts, const json& ids, const std::string& name) {
   ASSERT_EQ(texts.size(), ids.size());
   for (size_t i = 0; i < texts.size(); ++i)
-    EXPECT_EQ(tokenizer.encode(texts[i].get<std::string>()), ids[i].get<Ids>()) << name << ", text " << texts[i];
+    EXPECT_EQ(tokenizer.encode(texts[i].get<std::string>()), ids[i].get<Ids>())
+        << name << ", text " << texts[i];
 }
 
 json small_metadata() {
@@ -28,9 +30,11 @@ json small_metadata() {
   for (size_t i = 0; i < model["vocab"].size(); ++i) tokens.push_back(nullptr), types.push_back(1);
   for (const auto& [token, id] : model["vocab"].items()) tokens[id.get<size_t>()] = token;
   types[0] = 3;
-  for (const json& merge : model["merges"]) merges.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
-  return {{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", "gpt-2"}, {"tokenizer.ggml.tokens", tokens},
-          {"tokenizer.ggml.token_type", types}, {"tokenizer.ggml.merges", merges}, {"tokenizer.ggml.bos_token_id", 1},
+  for (const json& merge : model["merges"])
+    merges.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  return {{"tokenizer.ggml.model", "gpt2"},  {"tokenizer.ggml.pre", "gpt-2"},
+          {"tokenizer.ggml.tokens", tokens}, {"tokenizer.ggml.token_type", types},
+          {"tokenizer.ggml.merges", merges}, {"tokenizer.ggml.bos_token_id", 1},
           {"tokenizer.ggml.eos_token_id", 2}};
 }
 
@@ -110,7 +114,8 @@ TEST(Tokenizer, GivesTheSameIdsOnManyThreads) {
     std::vector<std::jthread> threads;
     for (size_t t = 0; t < wrong.size(); ++t)
       threads.emplace_back([&, t] {
-        for (size_t i = 0; i < texts.size(); ++i) wrong[t] += tokenizer.encode(texts[i]) != expected[i] ? 1 : 0;
+        for (size_t i = 0; i < texts.size(); ++i)
+          wrong[t] += tokenizer.encode(texts[i]) != expected[i] ? 1 : 0;
       });
   }
   EXPECT_THAT(wrong, testing::Each(0));
@@ -169,12 +174,14 @@ TEST(Tokenizer, ReadsWhatItsTemplateAddsAroundAText) {
            {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
            {{"SpecialToken", {{"id", "E"}, {"type_id", 0}}}}}},
          {"special_tokens", {{"B", {{"id", "B"}, {"ids", {7}}}}, {"E", {{"id", "E"}, {"ids", {8, 9}}}}}}}}}};
-  const Tokenizer tokenizer = Tokenizer::from_json(changed_tokenizer({{"post_processor", processor}}), "template");
+  const Tokenizer tokenizer =
+      Tokenizer::from_json(changed_tokenizer({{"post_processor", processor}}), "template");
   EXPECT_THAT(tokenizer.prefix(), ElementsAre(7));
   EXPECT_THAT(tokenizer.suffix(), ElementsAre(8, 9));
   EXPECT_EQ(tokenizer.beginning_id(), 7);
   const Tokenizer roberta = Tokenizer::from_json(
-      changed_tokenizer({{"post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 3}}, {"sep", {"</s>", 4}}}}}),
+      changed_tokenizer(
+          {{"post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 3}}, {"sep", {"</s>", 4}}}}}),
       "roberta");
   EXPECT_THAT(roberta.prefix(), ElementsAre(3));
   EXPECT_THAT(roberta.suffix(), ElementsAre(4));
@@ -200,7 +207,8 @@ TEST(Tokenizer, ReadsGpt2sOldLayout) {
   const TestFolder folder;
   const json model = small_tokenizer_json()["model"];
   std::string merges = "#version: 0.2\n";
-  for (const json& merge : model["merges"]) merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
+  for (const json& merge : model["merges"])
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
   folder.write("vocab.json", model["vocab"].dump());
   folder.write("merges.txt", merges);
   const Tokenizer tokenizer = Tokenizer::from_file(folder.path());
@@ -228,8 +236,12 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnowNamingIt) {
   expect_refused("dropout", {{"model", {{"dropout", 0.1}}}});
   expect_refused("end_of_word_suffix", {{"model", {{"end_of_word_suffix", "</w>"}}}});
   expect_refused("continuing_subword_prefix", {{"model", {{"continuing_subword_prefix", "##"}}}});
-  expect_refused("behaviour Sideways", {{"pre_tokenizer", {{"type", "Split"}, {"pattern", {{"String", "x"}}}, {"behavior", "Sideways"}}}});
-  expect_refused("byte_fallback", {{"model", {{"byte_fallback", true}, {"vocab", {{"a", 0}}}, {"merges", json::array()}}}, {"added_tokens", json::array()}});
+  expect_refused(
+      "behaviour Sideways",
+      {{"pre_tokenizer", {{"type", "Split"}, {"pattern", {{"String", "x"}}}, {"behavior", "Sideways"}}}});
+  expect_refused("byte_fallback",
+                 {{"model", {{"byte_fallback", true}, {"vocab", {{"a", 0}}}, {"merges", json::array()}}},
+                  {"added_tokens", json::array()}});
 }
 
 TEST(Tokenizer, RefusesDamagedFiles) {
@@ -240,10 +252,16 @@ TEST(Tokenizer, RefusesDamagedFiles) {
   expect_refused("merge 0 needs token zz", {{"model", {{"merges", {"zz a"}}}}});
   expect_refused("has id -1", {{"model", {{"vocab", {{"a", -1}}}}}});
   expect_refused("has id 4000000000", {{"model", {{"vocab", {{"a", 4000000000u}}}}}});
-  expect_refused("two tokens have id 0", {{"model", {{"vocab", {{"a", 0}, {"b", 0}}}, {"merges", json::array()}}}});
+  expect_refused("two tokens have id 0",
+                 {{"model", {{"vocab", {{"a", 0}, {"b", 0}}}, {"merges", json::array()}}}});
   expect_refused("\"content\" is missing", {{"added_tokens", {{{"id", 1}}}}});
   expect_refused("\"added_tokens\" is missing or is not a list", {{"added_tokens", "none"}});
-  expect_refused("adds token 100000", {{"post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 100000}}, {"sep", {"</s>", 4}}}}});
+  expect_refused(
+      "adds token 100000",
+      {{"post_processor", {{"type", "RobertaProcessing"}, {"cls", {"<s>", 100000}}, {"sep", {"</s>", 4}}}}});
+  expect_refused(
+      "not a token's",
+      {{"post_processor", {{"type", "BertProcessing"}, {"cls", {"<s>", 1ull << 40}}, {"sep", {"</s>", 4}}}}});
   expect_bad_input("must hold an object", [] { Tokenizer::from_json(json::array(), "file.json"); });
   expect_bad_input("no \"model\"", [] { Tokenizer::from_json(json::object(), "file.json"); });
   expect_bad_input("no such file", [] { Tokenizer::from_file("no/such/place"); });
@@ -259,9 +277,12 @@ TEST(Tokenizer, RefusesSequencesNestedWithoutEnd) {
 }
 
 TEST(TokenizerGguf, MeansWhatTheTokenizerFileSays) {
-  const std::map<std::string, std::string> same = {{"gpt-2", "as it is"}, {"smollm", "SmolLM2: single digits"},
-      {"llama-bpe", "Llama 3: GPT-4 words, whole words first"}, {"olmo", "NFC"}, {"dbrx", "OLMo 2: GPT-4 words, removed and inverted"},
-      {"gpt-4o", "GPT-4o words"}};
+  const std::map<std::string, std::string> same = {{"gpt-2", "as it is"},
+                                                   {"smollm", "SmolLM2: single digits"},
+                                                   {"llama-bpe", "Llama 3: GPT-4 words, whole words first"},
+                                                   {"olmo", "NFC"},
+                                                   {"dbrx", "OLMo 2: GPT-4 words, removed and inverted"},
+                                                   {"gpt-4o", "GPT-4o words"}};
   const json golden = read_json_file("tests/data/text/tokenizer_variants.json");
   json metadata = small_metadata();
   for (const auto& [pre, variant_name] : same) {
@@ -292,6 +313,7 @@ TEST(TokenizerGguf, RefusesOtherModelsAndUnknownPreTokenisers) {
   };
   refused("tokenizer.ggml.model is \"llama\"", "tokenizer.ggml.model", "llama");
   refused("pre-tokeniser sideways", "tokenizer.ggml.pre", "sideways");
+  refused("pre-tokeniser 5", "tokenizer.ggml.pre", 5);
   refused("tokenizer.ggml.tokens is missing", "tokenizer.ggml.tokens", nullptr);
   refused("token types for", "tokenizer.ggml.token_type", json::array({1, 1}));
   json untyped = small_metadata();
@@ -299,7 +321,8 @@ TEST(TokenizerGguf, RefusesOtherModelsAndUnknownPreTokenisers) {
   untyped["tokenizer.ggml.tokens"] = {"a", 5};
   expect_bad_input("token 1 is not text", [&] { Tokenizer::from_gguf_metadata(untyped, "m.gguf"); });
   refused("tokenizer.ggml.merges is missing", "tokenizer.ggml.merges", 3);
-  expect_bad_input("tokenizer.ggml.model is null", [] { Tokenizer::from_gguf_metadata(json::object(), "m.gguf"); });
+  expect_bad_input("tokenizer.ggml.model is null",
+                   [] { Tokenizer::from_gguf_metadata(json::object(), "m.gguf"); });
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ using Seed = std::optional<int64_t>;
 using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
                                                            const Tensor&, std::string_view, Seed, int64_t,
                                                            double);
-using Backward = std::tuple<Tensor, Tensor, Tensor, Tensor>(
-    const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-    const Tensor&, std::string_view, Seed, int64_t, double);
+using Backward = std::tuple<Tensor, Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
+                                                            const Tensor&, const Tensor&, const Tensor&,
+                                                            const Tensor&, const Tensor&, std::string_view,
+                                                            Seed, int64_t, double);
 
 struct GatedAttention : torch::autograd::Function<GatedAttention> {
   static variable_list forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -76,9 +77,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> refuse_second_gradient(
                                  .typed<Backward>();
   bool asked = false;
   for (const Tensor* tensor : {&grad_out, &grad_penalty, &q, &k, &v, &bias}) asked |= tensor->requires_grad();
-  TORCH_CHECK(!(asked && at::GradMode::is_enabled()),
-              "gated_attention: a second derivative was asked for (create_graph=True); only first derivatives "
-              "are implemented; use openwork::gated_attention_reference for higher ones");
+  TORCH_CHECK(
+      !(asked && at::GradMode::is_enabled()),
+      "gated_attention: a second derivative was asked for (create_graph=True); only first derivatives "
+      "are implemented; use openwork::gated_attention_reference for higher ones");
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   return kernel.call(grad_out, grad_penalty, q, k, v, bias, out, log_sum_exp, gate, seed, first, scale);
 }

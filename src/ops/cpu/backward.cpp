@@ -1,8 +1,9 @@
-// Backward pass of gated attention for one block of query rows (METHOD 1). Scores and gates are made again from
-// q, k, the row log-sum-exp and the seed. Phases:
+// Backward pass of gated attention for one block of query rows (METHOD 1). Scores and gates are made again
+// from q, k, the row log-sum-exp and the seed. Phases:
 //   1. load q and dy (both ways round), the log-sum-exp and D_i = dy_i . y_i
 //   2. per tile: S, dA, gates; dS (logprob: still without its G_i term); dv += (P z)^T dy
-//   3. score: dq += dS k, dk += dS^T q at once. logprob: G_i = sum of dg over the row first, then a second walk
+//   3. score: dq += dS k, dk += dS^T q at once. logprob: G_i = sum of dg over the row first, then a second
+//   walk
 //      takes P G off dS and adds dq, dk; tiles that were not kept are computed again
 //   4. write dq, G and the block's part of the bias gradient
 // A call computes rows (dq), columns (dk, dv) or both; the sums have the same order either way.
@@ -17,14 +18,14 @@ template <typename Real>
 struct BackwardSpace {
   Real *queries, *grads;      // [kRows, padded]: scale * q, dy
   Real *queries_t, *grads_t;  // [d, kRows]
-  Real *grad_q;               // [kRows, padded]
+  Real* grad_q;               // [kRows, padded]
   Real *keys, *values;        // [kColumns, padded], copies where they are needed
   int64_t kept;               // tiles kept between the two walks of logprob
-  Real *scores;               // [kept + 1, kColumns, kRows]: S, then P; the last place is for tiles not kept
-  Real *slopes;               // [kept + 1, kColumns, kRows]: dA, then dS
-  Real *weights;              // [kColumns, kRows]: P z
+  Real* scores;               // [kept + 1, kColumns, kRows]: S, then P; the last place is for tiles not kept
+  Real* slopes;               // [kept + 1, kColumns, kRows]: dA, then dS
+  Real* weights;              // [kColumns, kRows]: P z
   Real *log_sum_exp, *D, *G;  // [kRows]
-  Real *sums;                 // [kRows]: sum of dg, over the tiles so far
+  Real* sums;                 // [kRows]: sum of dg, over the tiles so far
   size_t bytes;
 
   BackwardSpace(const Problem& problem, void* workspace) {
@@ -53,7 +54,10 @@ template <typename Real, bool LogProb, bool Sampled>
 class BackwardBlock {
  public:
   BackwardBlock(const BackwardProblem& problem, const BackwardPart& part, void* workspace)
-      : problem_(problem), part_(part), block_(problem, part.b, part.h, part.block), space_(problem, workspace) {}
+      : problem_(problem),
+        part_(part),
+        block_(problem, part.b, part.h, part.block),
+        space_(problem, workspace) {}
 
   void run() {
     load_block();
@@ -158,7 +162,7 @@ class BackwardBlock {
       for (int key = 0; key < keys; ++key) {
         const int64_t at = (c + key) * kRows;
         const Lanes<Real> score = load(scores + at), dA = load(slopes + at);
-        const Lanes<Real> P = exponential(score - log_sum_exp), g = score + offset;
+        const Lanes<Real> P = exponential_of_negative<Real>(score - log_sum_exp), g = score + offset;
         const Lanes<Real> exp_g = exponential_of_gate<Real>(g);
         Lanes<Real> dg = grad_penalty * sigmoid_slope<Real>(exp_g);
         Lanes<Index<Real>> z = g > 0;
@@ -189,7 +193,8 @@ class BackwardBlock {
     const int64_t columns = block_.columns(tile), padded = block_.padded;
     Real* grad_v = columns_of(problem_.grad_v, tile);
     if (is_sparse(open, columns)) {
-      add_open_edges<false>(space_.weights, columns, RowsOf<Real>{space_.grads, padded}, grad_v, padded, padded);
+      add_open_edges<false>(space_.weights, columns, RowsOf<Real>{space_.grads, padded}, grad_v, padded,
+                            padded);
     } else {
       add_product<Real>({space_.weights, kRows, 1}, space_.grads, padded, grad_v, padded, columns, padded,
                         block_.rows);
@@ -202,8 +207,8 @@ class BackwardBlock {
     if constexpr (LogProb) subtract_sums(space_.scores + place(tile), columns, slopes);
     if (part_.rows) {
       const RowsOf<Real> keys = block_.keys(problem_.k, tile, space_.keys);
-      add_product<Real>({slopes, 1, kRows}, keys.data, keys.stride, space_.grad_q, padded, block_.rows, padded,
-                        columns);
+      add_product<Real>({slopes, 1, kRows}, keys.data, keys.stride, space_.grad_q, padded, block_.rows,
+                        padded, columns);
     }
     if (part_.columns) {
       add_product<Real>({slopes, kRows, 1}, space_.queries, padded, columns_of(problem_.grad_k, tile), padded,
@@ -215,7 +220,8 @@ class BackwardBlock {
   void subtract_sums(const Real* P, int64_t columns, Real* slopes) {
     for (int64_t r = 0; r < kRows; r += kLanes) {
       const Lanes<Real> G = load(space_.G + r);
-      for (int64_t at = r; at < columns * kRows; at += kRows) store(slopes + at, load(slopes + at) - load(P + at) * G);
+      for (int64_t at = r; at < columns * kRows; at += kRows)
+        store(slopes + at, load(slopes + at) - load(P + at) * G);
     }
   }
 
@@ -243,7 +249,8 @@ class BackwardBlock {
 
 template <typename Real>
 void backward_block(const BackwardProblem& problem, const BackwardPart& part, void* workspace) {
-  if (problem.logprob && problem.sampled) return BackwardBlock<Real, true, true>(problem, part, workspace).run();
+  if (problem.logprob && problem.sampled)
+    return BackwardBlock<Real, true, true>(problem, part, workspace).run();
   if (problem.logprob) return BackwardBlock<Real, true, false>(problem, part, workspace).run();
   if (problem.sampled) return BackwardBlock<Real, false, true>(problem, part, workspace).run();
   BackwardBlock<Real, false, false>(problem, part, workspace).run();

@@ -1,7 +1,8 @@
 // Forward pass of gated attention for one block of query rows (METHOD 1). Phases:
 //   1. transpose the queries, so that a vector holds one key's scores with neighbouring queries
 //   2. logprob only: walk the tiles once for the row log-sum-exp, keeping what fits
-//   3. walk the tiles: P = exp(S - shift), gates, out += (P z) v; for score, shift is the running maximum of the
+//   3. walk the tiles: P = exp(S - shift), gates, out += (P z) v; for score, shift is the running maximum of
+//   the
 //      row and earlier sums are rescaled when it grows, for logprob it is the log-sum-exp itself
 //   4. write out, log-sum-exp, and the block's part of penalty and active
 #include "ops/cpu/gate.h"
@@ -15,11 +16,11 @@ constexpr double kNothingYet = -1e30;  // a running maximum before the first key
 
 template <typename Real>
 struct ForwardSpace {
-  Real *queries;        // [kRows, padded]; later the sums of out
-  Real *queries_t;      // [d, kRows]
+  Real* queries;        // [kRows, padded]; later the sums of out
+  Real* queries_t;      // [d, kRows]
   Real *keys, *values;  // [kColumns, padded], copies where they are needed
   int64_t kept;         // tiles kept between the two walks of logprob
-  Real *tiles;          // [kept + 1, kColumns, kRows]; the last is for those not kept
+  Real* tiles;          // [kept + 1, kColumns, kRows]; the last is for those not kept
   Real *shift, *total;  // [kRows]
   size_t bytes;
 
@@ -80,7 +81,7 @@ class ForwardBlock {
       const Lanes<Real> before = load(space_.shift + r);
       Lanes<Real> after = before;
       for (int64_t c = 0; c < columns; ++c) after = larger(load(tile + c * kRows + r), after);
-      const Lanes<Real> scale = exponential(before - after);
+      const Lanes<Real> scale = exponential_of_negative<Real>(before - after);
       store(space_.shift + r, after);
       store(space_.total + r, load(space_.total + r) * scale);
       store(factor + r, scale);
@@ -98,7 +99,8 @@ class ForwardBlock {
       for (int64_t r = 0; r < kRows; r += kLanes) {
         const Lanes<Real> shift = load(space_.shift + r);
         Lanes<Real> sum{};
-        for (int64_t c = 0; c < columns; ++c) sum += exponential(load(place(tile) + c * kRows + r) - shift);
+        for (int64_t c = 0; c < columns; ++c)
+          sum += exponential_of_negative<Real>(load(place(tile) + c * kRows + r) - shift);
         store(space_.total + r, load(space_.total + r) + sum);
       }
     }
@@ -133,7 +135,8 @@ class ForwardBlock {
   // Scores of kLanes rows become P z; sums P, sigmoid(g) and z. Returns the number of open gates.
   int64_t gate_lanes(int64_t tile, int64_t columns, int64_t r, Real* weights) {
     const Lanes<Real> shift = load(space_.shift + r);
-    const Lanes<Real> bias = fill(static_cast<Real>(problem_.bias[block_.h])) - (LogProb ? shift : Lanes<Real>{});
+    const Lanes<Real> bias =
+        fill(static_cast<Real>(problem_.bias[block_.h])) - (LogProb ? shift : Lanes<Real>{});
     const RowNoise noise = noise_of(block_, r);
     Lanes<Real> total{}, penalty{};
     Lanes<Index<Real>> count{};
@@ -144,10 +147,12 @@ class ForwardBlock {
       for (int key = 0; key < keys; ++key) {
         Real* at = weights + (c + key) * kRows;
         const Lanes<Real> score = load(at), g = score + bias, exp_g = exponential_of_gate<Real>(g);
-        const Lanes<Real> P = exponential(score - shift);
+        const Lanes<Real> P = exponential_of_negative<Real>(score - shift);
         Lanes<Index<Real>> z;
-        if constexpr (Sampled) z = is_open<Real>(exp_g, odds_of<Real>(bits[key]));
-        else z = g > 0;
+        if constexpr (Sampled)
+          z = is_open<Real>(exp_g, odds_of<Real>(bits[key]));
+        else
+          z = g > 0;
         store(at, z ? P : Lanes<Real>{});
         total += P;
         penalty += sigmoid<Real>(exp_g);
@@ -202,7 +207,8 @@ class ForwardBlock {
 
 template <typename Real>
 void forward_block(const ForwardProblem& problem, int64_t b, int64_t h, int64_t block, void* workspace) {
-  if (problem.logprob && problem.sampled) return ForwardBlock<Real, true, true>(problem, b, h, block, workspace).run();
+  if (problem.logprob && problem.sampled)
+    return ForwardBlock<Real, true, true>(problem, b, h, block, workspace).run();
   if (problem.logprob) return ForwardBlock<Real, true, false>(problem, b, h, block, workspace).run();
   if (problem.sampled) return ForwardBlock<Real, false, true>(problem, b, h, block, workspace).run();
   ForwardBlock<Real, false, false>(problem, b, h, block, workspace).run();

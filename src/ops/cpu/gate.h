@@ -11,7 +11,7 @@ namespace openwork::cpu::OPENWORK_CPU_NAMESPACE {
 // Beyond +-60 the sigmoid is 0 or 1 to all digits that are kept, and u e^g still fits a float.
 template <typename Real>
 inline Lanes<Real> exponential_of_gate(Lanes<Real> g) {
-  return exponential(smaller(larger(g, fill<Real>(-60)), fill<Real>(60)));
+  return exponential_in_range(smaller(fill<Real>(60), larger(fill<Real>(-60), g)));
 }
 
 template <typename Real>

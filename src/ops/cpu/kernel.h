@@ -1,8 +1,8 @@
 // What the CPU kernels are given and offer, in plain types: the kernel sources are compiled once per
 // instruction set (AVX-512, AVX2, and whatever the machine has at least), and nothing that other sources
 // instantiate may be compiled with those flags, so no torch and no standard containers here.
-// A head's T x T scores are walked in tiles of kRows query rows by kColumns keys; tiles above the diagonal are
-// never touched and only a bounded number of tiles is held at a time.
+// A head's T x T scores are walked in tiles of kRows query rows by kColumns keys; tiles above the diagonal
+// are never touched and only a bounded number of tiles is held at a time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct View {
 };
 
 struct Problem {
-  Element element;     // of q, k, v, out and their gradients
+  Element element;            // of q, k, v, out and their gradients
   int64_t B, H, group, T, d;  // group: query heads per key/value head
   View q, k, v;
   const double* bias;  // [H]
@@ -35,7 +35,9 @@ struct Problem {
   bool logprob, sampled;
   uint64_t seed, first;
 
-  int64_t blocks() const { return (T + kRows - 1) / kRows; }  // row blocks of a head, also tiles of its last row
+  int64_t blocks() const {
+    return (T + kRows - 1) / kRows;
+  }  // row blocks of a head, also tiles of its last row
 };
 
 // Row sums and statistics are double for float64 problems, float for all others ("real" below).
@@ -58,9 +60,9 @@ struct BackwardProblem : Problem {
 
 // What a call of Kernels::backward computes for its row block.
 struct BackwardPart {
-  int64_t b, h, block;             // block of query rows
-  int64_t first_tile, last_tile;   // key tiles, both included
-  bool rows, columns;              // grad_q, gate_sums and grad_bias; grad_k and grad_v
+  int64_t b, h, block;            // block of query rows
+  int64_t first_tile, last_tile;  // key tiles, both included
+  bool rows, columns;             // grad_q, gate_sums and grad_bias; grad_k and grad_v
 };
 
 // Workspaces are bytes, 64-aligned, one per thread.
@@ -73,8 +75,14 @@ struct Kernels {
 };
 
 // The kernels of one instruction set, each compiled from the same sources.
-namespace avx512 { extern const Kernels kKernels; }
-namespace avx2 { extern const Kernels kKernels; }
-namespace baseline { extern const Kernels kKernels; }
+namespace avx512 {
+extern const Kernels kKernels;
+}
+namespace avx2 {
+extern const Kernels kKernels;
+}
+namespace baseline {
+extern const Kernels kKernels;
+}
 
 }  // namespace openwork::cpu

@@ -1,7 +1,7 @@
-// The matrix product of the kernels: C[m, n] (+)= sum over k of A[m, k] B[k, n], all six products of attention
-// in one shape. A's elements are broadcast, so it may lie either way round (strides for m and k); B's and C's
-// rows are contiguous and a multiple of kLanes long. Sums run over k in order, starting from C: the result does
-// not depend on how m and n are cut, nor on whether products that add nothing are left out.
+// The matrix product of the kernels: C[m, n] (+)= sum over k of A[m, k] B[k, n], all six products of
+// attention in one shape. A's elements are broadcast, so it may lie either way round (strides for m and k);
+// B's and C's rows are contiguous and a multiple of kLanes long. Sums run over k in order, starting from C:
+// the result does not depend on how m and n are cut, nor on whether products that add nothing are left out.
 #pragma once
 #include "ops/cpu/vector.h"
 
@@ -70,7 +70,7 @@ void product_panel(Matrix<Real> a, const Real* b, int64_t b_stride, Real* c, int
 
 template <typename Real, bool Fresh>
 void multiply(Matrix<Real> a, const Real* b, int64_t b_stride, Real* c, int64_t c_stride, int64_t rows,
-                 int64_t columns, int64_t depth) {
+              int64_t columns, int64_t depth) {
   constexpr int kMost = kProductVectors<Real>;
   int64_t left = columns / kLanes;
   while (left > 0) {

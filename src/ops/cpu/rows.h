@@ -6,8 +6,12 @@
 
 namespace openwork::cpu::OPENWORK_CPU_NAMESPACE {
 
-inline float float_of_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-inline uint32_t bits_of_float(float value) { return __builtin_bit_cast(uint32_t, value); }
+inline float float_of_bits(uint32_t bits) {
+  return __builtin_bit_cast(float, bits);
+}
+inline uint32_t bits_of_float(float value) {
+  return __builtin_bit_cast(uint32_t, value);
+}
 
 struct BFloat16 {
   uint16_t bits;
@@ -48,7 +52,8 @@ void convert_rows(const Stored* from, int64_t token, int64_t rows, int64_t d, in
   }
 }
 
-inline const void* element_at(const Problem& problem, const View& view, int64_t b, int64_t head, int64_t token) {
+inline const void* element_at(const Problem& problem, const View& view, int64_t b, int64_t head,
+                              int64_t token) {
   const int64_t offset = b * view.batch + head * view.head + token * view.token;
   return static_cast<const char*>(view.data) + offset * sizeof_element(problem.element);
 }
@@ -71,7 +76,8 @@ void load_rows(const Problem& problem, const void* from, int64_t token, int64_t 
 
 // Rows [rows, padded], times scale, to contiguous rows of d stored elements.
 template <typename Real>
-void store_rows(const Problem& problem, const Real* from, int64_t rows, int64_t padded, Real scale, void* to) {
+void store_rows(const Problem& problem, const Real* from, int64_t rows, int64_t padded, Real scale,
+                void* to) {
   const int64_t d = problem.d;
   for (int64_t row = 0; row < rows; ++row, from += padded) {
     if (problem.element == Element::kBFloat16) {
@@ -130,6 +136,8 @@ class Carver {
   size_t bytes_ = 0;
 };
 
-inline int64_t padded_size(int64_t d) { return (d + kLanes - 1) / kLanes * kLanes; }
+inline int64_t padded_size(int64_t d) {
+  return (d + kLanes - 1) / kLanes * kLanes;
+}
 
 }  // namespace openwork::cpu::OPENWORK_CPU_NAMESPACE

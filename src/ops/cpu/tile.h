@@ -1,6 +1,6 @@
-// Tiles of scores: kColumns keys by kRows queries, keys outermost, so that a vector holds one key's scores with
-// kLanes neighbouring queries. Entries that are not causal pairs are pushed out of sight before gates are
-// drawn (hide_future) and set to exact zeros after (clear_future); only tiles on the diagonal have any.
+// Tiles of scores: kColumns keys by kRows queries, keys outermost, so that a vector holds one key's scores
+// with kLanes neighbouring queries. Entries that are not causal pairs are pushed out of sight before gates
+// are drawn (hide_future) and set to exact zeros after (clear_future); only tiles on the diagonal have any.
 #pragma once
 #include "ops/cpu/product.h"
 #include "ops/cpu/rows.h"
@@ -15,8 +15,13 @@ struct Block {
   int64_t b, h, index, start, rows, padded;
 
   Block(const Problem& of, int64_t sample, int64_t head, int64_t block)
-      : problem(&of), b(sample), h(head), index(block), start(block * kRows),
-        rows(of.T - start < kRows ? of.T - start : kRows), padded(padded_size(of.d)) {}
+      : problem(&of),
+        b(sample),
+        h(head),
+        index(block),
+        start(block * kRows),
+        rows(of.T - start < kRows ? of.T - start : kRows),
+        padded(padded_size(of.d)) {}
 
   int64_t columns(int64_t tile) const {  // keys of a tile that exist
     const int64_t left = problem->T - tile * kColumns;
@@ -78,13 +83,16 @@ void add_open_edges(const Real* weights, int64_t columns, RowsOf<Real> from, Rea
       for (; bits; bits &= bits - 1) {
         const int64_t r = group + __builtin_ctz(bits);
         const int64_t target = IntoRows ? r : c, source = IntoRows ? c : r;
-        add_scaled_row(to + target * to_stride, weights[c * kRows + r], from.data + source * from.stride, padded);
+        add_scaled_row(to + target * to_stride, weights[c * kRows + r], from.data + source * from.stride,
+                       padded);
       }
     }
   }
 }
 
 // Below this share of open gates, edges one by one are faster than the whole product.
-inline bool is_sparse(int64_t open, int64_t columns) { return open * 8 < columns * kRows; }
+inline bool is_sparse(int64_t open, int64_t columns) {
+  return open * 8 < columns * kRows;
+}
 
 }  // namespace openwork::cpu::OPENWORK_CPU_NAMESPACE

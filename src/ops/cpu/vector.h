@@ -33,15 +33,24 @@ template <typename Number>
 struct LanesOf {
   typedef Number Type __attribute__((vector_size(kLanes * sizeof(Number))));
   // For loads and stores at any address that is aligned for Number.
-  typedef Number Loose __attribute__((vector_size(kLanes * sizeof(Number)), aligned(alignof(Number)), may_alias));
+  typedef Number Loose
+      __attribute__((vector_size(kLanes * sizeof(Number)), aligned(alignof(Number)), may_alias));
 };
 template <typename Number>
 using Lanes = typename LanesOf<Number>::Type;
 
-template <typename Real> struct IndexOf;
-template <> struct IndexOf<float> { using Type = int32_t; };
-template <> struct IndexOf<double> { using Type = int64_t; };
-template <typename Real> using Index = typename IndexOf<Real>::Type;  // as wide as Real, so masks fit
+template <typename Real>
+struct IndexOf;
+template <>
+struct IndexOf<float> {
+  using Type = int32_t;
+};
+template <>
+struct IndexOf<double> {
+  using Type = int64_t;
+};
+template <typename Real>
+using Index = typename IndexOf<Real>::Type;  // as wide as Real, so masks fit
 
 template <typename Number>
 inline Lanes<Number> load(const Number* from) {
@@ -53,7 +62,7 @@ inline void store(Number* to, Lanes<Number> value) {
 }
 template <typename Number>
 inline Lanes<Number> fill(Number value) {
-  return value + Lanes<Number>{};
+  return value - Lanes<Number>{};  // exact even for -0, so that compilers make it one broadcast
 }
 // value, value + 1, ...
 template <typename Number>
@@ -62,6 +71,8 @@ inline Lanes<Number> count_from(Number value) {
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = value + lane;
   return lanes;
 }
+
+// The larger and the smaller of two numbers; b where either is not a number.
 template <typename Vector>
 inline Vector larger(Vector a, Vector b) {
   return a > b ? a : b;
@@ -70,11 +81,33 @@ template <typename Vector>
 inline Vector smaller(Vector a, Vector b) {
   return a < b ? a : b;
 }
+#if defined(__AVX512F__)  // GCC makes two instructions of the general form
+template <>
+inline Lanes<float> larger(Lanes<float> a, Lanes<float> b) {
+  return reinterpret_cast<Lanes<float>>(
+      _mm512_maskz_max_ps(0xFFFF, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
+}
+template <>
+inline Lanes<float> smaller(Lanes<float> a, Lanes<float> b) {
+  return reinterpret_cast<Lanes<float>>(
+      _mm512_maskz_min_ps(0xFFFF, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
+}
+#elif defined(__AVX2__)
+template <>
+inline Lanes<float> larger(Lanes<float> a, Lanes<float> b) {
+  return reinterpret_cast<Lanes<float>>(
+      _mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
+}
+template <>
+inline Lanes<float> smaller(Lanes<float> a, Lanes<float> b) {
+  return reinterpret_cast<Lanes<float>>(
+      _mm256_min_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
+}
+#endif
 
-// e^x for x in [-87, 88], held there; about one unit in the last place (Cephes' expf polynomial).
-inline Lanes<float> exponential(Lanes<float> x) {
+// e^x for x in [-87, 88]; about one unit in the last place (Cephes' expf polynomial).
+inline Lanes<float> exponential_in_range(Lanes<float> x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-  x = smaller(larger(x, fill(-87.0f)), fill(88.0f));
   const Lanes<float> shifted = x * 1.44269504088896341f + kRound;
   const Lanes<float> n = shifted - kRound;
   Lanes<float> r = x - n * 0.693359375f;
@@ -88,9 +121,15 @@ inline Lanes<float> exponential(Lanes<float> x) {
   const auto power = reinterpret_cast<Lanes<int32_t>>(shifted) << 23;  // n in the exponent's place
   return reinterpret_cast<Lanes<float>>(reinterpret_cast<Lanes<int32_t>>(p) + power);
 }
-inline Lanes<double> exponential(Lanes<double> x) {
+inline Lanes<double> exponential_in_range(Lanes<double> x) {
   for (int lane = 0; lane < kLanes; ++lane) x[lane] = __builtin_exp(x[lane]);
   return x;
+}
+
+// e^x for x that is negative but for rounding. What is too small for a normal number stays just above zero.
+template <typename Real>
+inline Lanes<Real> exponential_of_negative(Lanes<Real> x) {
+  return exponential_in_range(larger(fill<Real>(sizeof(Real) == sizeof(float) ? -87 : -700), x));
 }
 
 // 1/x for x well inside the normal range.
@@ -102,7 +141,9 @@ inline Lanes<float> reciprocal(Lanes<float> x) {
   return 1.0f / x;
 #endif
 }
-inline Lanes<double> reciprocal(Lanes<double> x) { return 1.0 / x; }
+inline Lanes<double> reciprocal(Lanes<double> x) {
+  return 1.0 / x;
+}
 
 // A bit per lane: set where the number is not zero.
 inline uint32_t nonzero_bits(Lanes<float> x) {

@@ -23,7 +23,36 @@ struct BackwardShape {
   static constexpr int kKeyBytes = kQueryBytes + 2 * kTileRows * static_cast<int>(sizeof(RowState));
 };
 
-// The passes by keys have keys as rows: lane 4g + t has keys first_key + 2g, + 1 (kPairs order) and queries
+// Queries as rows: S and dA become P, or P z where kGated, and dS in place; each row's G grows by its dg.
+// counters[r]: of row r's first four keys here.
+template <bool kSampled, bool kWide, bool kGated, int kTiles>
+__device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[kTiles][4], float (&dA)[kTiles][4],
+                                                   const RowState (&state)[2], float c2,
+                                                   const uint64_t (&counters)[2], float weight, float floor, float (&G)[2]) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 2) {
+      Philox4 noise{};
+      if constexpr (kSampled) noise = draw_four(p, counters[r] + n * 2 + (threadIdx.x & 3));
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        float& s = S[n + c / 2][2 * r + c % 2];
+        float& ds = dA[n + c / 2][2 * r + c % 2];
+        const float x2 = fmaf(s, c2, -state[r].log_sum_exp2);
+        const float P = exp2_fast(x2);
+        const float E = kWide ? gate_odds_wide(x2, state[r].offset2) : gate_odds(P, state[r].odds);
+        const EdgeGradient edge = differentiate_edge<kSampled>(P, E, noise.word[c], ds,
+                                                               state[r].row_term, weight, floor);
+        G[r] += edge.gate;
+        s = kGated ? edge.gated : P;
+        ds = edge.score;
+      }
+    }
+  }
+}
+
+// The pass by keys has keys as rows: lane 4g + t has keys first_key + 2g, + 1 (kPairs order) and queries
 // first_query + 8n + 2t, + 1. Scores of queries before the key, or past the end, become minus infinity.
 template <int kTiles>
 __device__ __forceinline__ void mask_columns(float (&S)[kTiles][4], int first_key, int first_query, int T) {
@@ -61,7 +90,7 @@ template <bool kSampled, bool kWide, int kTiles>
 __device__ __forceinline__ void differentiate_columns(const Problem& p, float (&S)[kTiles][4],
                                                       float (&dA)[kTiles][4], const RowState* rows, float c2,
                                                       uint64_t counter, uint64_t quads, float weight,
-                                                      float& gate_sum) {
+                                                      float floor) {
   const int t = threadIdx.x & 3;
   const bool odd = threadIdx.x & 4;
 #pragma unroll
@@ -79,10 +108,10 @@ __device__ __forceinline__ void differentiate_columns(const Problem& p, float (&
       const float x2 = fmaf(S[n][c], c2, -row.log_sum_exp2);
       const float P = exp2_fast(x2);
       const float E = kWide ? gate_odds_wide(x2, row.offset2) : gate_odds(P, row.odds);
-      const EdgeGradient edge = differentiate_edge<kSampled>(P, E, word[c], dA[n][c], row.row_term, weight);
+      const EdgeGradient edge = differentiate_edge<kSampled>(P, E, word[c], dA[n][c], row.row_term, weight,
+                                                               floor);
       S[n][c] = edge.gated;
       dA[n][c] = edge.score;
-      gate_sum += edge.gate;
     }
   }
 }

@@ -59,11 +59,12 @@ struct KeyBlock {
       if (!inside) mask_columns(S, first_key, first_query, a.problem.T);
       const uint64_t counter = noise.row(first_query + 2 * (lane & 3) + (g & 1)) + (first_key / 4 + g / 2);
       const RowState* rows = states + stage * kQueries + step;
-      float unused = 0;  // dbias comes from the pass by queries
       if (wide) {
-        differentiate_columns<kSampled, true>(a.problem, S, dA, rows, c2, counter, noise.quads, weight, unused);
+        differentiate_columns<kSampled, true>(a.problem, S, dA, rows, c2, counter, noise.quads, weight,
+                                              hard_floor(a.problem, h));
       } else {
-        differentiate_columns<kSampled, false>(a.problem, S, dA, rows, c2, counter, noise.quads, weight, unused);
+        differentiate_columns<kSampled, false>(a.problem, S, dA, rows, c2, counter, noise.quads, weight,
+                                              hard_floor(a.problem, h));
       }
 #pragma unroll
       for (int n = 0; n < kStep / 8; n += 2) {

@@ -23,7 +23,7 @@ struct QueryBlock {
   uint32_t keys, values;
   TileLoader<Element, D, kKeys, kThreads, Order::kQuads> k, v;
   int lane, first_row;
-  float c2, weight;
+  float c2, weight, floor;
   uint64_t counters[2];
   RowState state[2];
   LeftRows<D, Shape::kHoldRows> q, dy;
@@ -38,33 +38,6 @@ struct QueryBlock {
     commit_copies();
   }
 
-  // S and dA become P and dS in place.
-  template <bool kWide>
-  __device__ __forceinline__ void differentiate(float (&S)[kStep / 8][4], float (&dA)[kStep / 8][4],
-                                                uint64_t quad) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-#pragma unroll
-      for (int n = 0; n < kStep / 8; n += 2) {
-        Philox4 noise{};
-        if constexpr (kSampled) noise = draw_four(a.problem, counters[r] + quad + n * 2 + (lane & 3));
-#pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          float& s = S[n + c / 2][2 * r + c % 2];
-          float& ds = dA[n + c / 2][2 * r + c % 2];
-          const float x2 = fmaf(s, c2, -state[r].log_sum_exp2);
-          const float P = exp2_fast(x2);
-          const float E = kWide ? gate_odds_wide(x2, state[r].offset2) : gate_odds(P, state[r].odds);
-          const EdgeGradient edge =
-              differentiate_edge<kSampled>(P, E, noise.word[c], ds, state[r].row_term, weight);
-          gate_sum[r] += edge.gate;
-          s = P;
-          ds = edge.score;
-        }
-      }
-    }
-  }
-
   __device__ __forceinline__ void take(int tile, bool wide) {
 #pragma unroll 1
     for (int step = 0; step < kKeys; step += kStep) {
@@ -77,7 +50,12 @@ struct QueryBlock {
       multiply_by_rows<Element, D>(dA, dy, right_address<D>(v_rows, lane));
       const bool inside = first_key + kStep - 1 <= first_row && first_row + 16 <= a.problem.T;
       if (!inside) mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
-      wide ? differentiate<true>(S, dA, first_key / 4) : differentiate<false>(S, dA, first_key / 4);
+      const uint64_t quad = first_key / 4, here[2] = {counters[0] + quad, counters[1] + quad};
+      if (wide) {
+        differentiate_rows<kSampled, true, false>(a.problem, S, dA, state, c2, here, weight, floor, gate_sum);
+      } else {
+        differentiate_rows<kSampled, false, false>(a.problem, S, dA, state, c2, here, weight, floor, gate_sum);
+      }
       if constexpr (walk != Walk::kGateSum) {
 #pragma unroll
         for (int n = 0; n < kStep / 8; n += 2) {
@@ -138,7 +116,7 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
   Block run{a, keys, keys + 2 * Block::kTileBytes,
             {head_of<Element>(p.k, b, kv_head), p.k.row, p.T}, {head_of<Element>(p.v, b, kv_head), p.v.row, p.T},
             lane, block_row + warp * 16, p.scale * kLog2E,
-            static_cast<float>(a.grad_penalty[head] / pairs)};
+            static_cast<float>(a.grad_penalty[head] / pairs), hard_floor(p, h)};
   load_tile<Element, D, kWarps * 16, kWarps * 32, Order::kPlain>(
       shared_address(q_tile), head_of<Element>(p.q, b, h), p.q.row, block_row, p.T);
   load_tile<Element, D, kWarps * 16, kWarps * 32, Order::kPlain>(
@@ -245,22 +223,6 @@ cudaError_t launch_queries(const Backward& a, cudaStream_t stream) {
     if (error != cudaSuccess) return error;
     return p.sampled ? launch<Element, D, true, true, Walk::kGivenGateSum>(a, stream)
                      : launch<Element, D, false, true, Walk::kGivenGateSum>(a, stream);
-  }
-}
-
-template <class Element, int D>
-cudaError_t launch_gate_sums(const Backward& a, cudaStream_t stream) {
-  return a.problem.sampled ? launch<Element, D, true, true, Walk::kGateSum>(a, stream)
-                           : launch<Element, D, false, true, Walk::kGateSum>(a, stream);
-}
-
-cudaError_t launch_fast_gate_sums(const Backward& a, cudaStream_t stream) {
-  const bool half = a.problem.element == Element::kFloat16;
-  switch (a.problem.d) {
-    case 64: return half ? launch_gate_sums<__half, 64>(a, stream) : launch_gate_sums<__nv_bfloat16, 64>(a, stream);
-    case 128:
-      return half ? launch_gate_sums<__half, 128>(a, stream) : launch_gate_sums<__nv_bfloat16, 128>(a, stream);
-    default: return cudaErrorInvalidValue;
   }
 }
 

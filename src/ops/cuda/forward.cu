@@ -2,8 +2,6 @@
 // tiles up to the diagonal; scores, gates and probabilities live in registers only.
 //   score    one walk: g needs the score alone, so softmax runs online against a reference per row
 //   logprob  two walks: the first makes each row's log-sum-exp, the second has P and so g = log P + b
-// The reference is the largest score of a row's first keys, and stays until a row passes it by more than
-// kSlack2: looking for the largest score of every step would cost more than the rare second try.
 // Sixteen keys without an open gate in a warp's rows skip their product with V.
 #ifndef OW_FB
 #define OW_FB 4
@@ -77,36 +75,28 @@ struct ForwardBlock {
     if (!inside) mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
   }
 
-  // Scores become probabilities against the rows' reference, which rises first where it must. False, with
-  // scores left as they are, where a row is wide.
-  __device__ __forceinline__ bool make_probabilities(float (&S)[kTiles][4], int first_key, uint32_t place) {
-    float sum[2];
-    if constexpr (kLogProb) {
-      if (rows.offset2[0] > kWideOffset2) return false;
-      exponentiate(S, rows.m2, c2, sum);
-      return true;
-    }
-    if (first_key == 0 || rows.is_wide()) raise_reference(rows, S, c2, bias2);
-    if (rows.is_wide()) return false;
-    exponentiate(S, rows.m2, c2, sum);
-    constexpr float kMost = 1 << static_cast<int>(kSlack2);
-    if (__any_sync(kWholeWarp, !(fmaxf(sum[0], sum[1]) < kMost))) {
-      score(S, first_key, place);
-      raise_reference(rows, S, c2, bias2);
-      if (rows.is_wide()) return false;
-      exponentiate(S, rows.m2, c2, sum);
-    }
-    rows.l[0] += sum[0];
-    rows.l[1] += sum[1];
-    return true;
+  // logprob's first walk: the sums alone.
+  __device__ __forceinline__ void take_sums(int first_key, uint32_t place) {
+    float p[kTiles][4];
+    score(p, first_key, place);
+    make_probabilities(rows, p, c2, kLowest2, first_key == 0,
+                       [&](float (&S)[kTiles][4]) { score(S, first_key, place); });
   }
 
   __device__ __forceinline__ void take_gated(int first_key, uint32_t place) {
-    float p[kTiles][4], opened[kTiles / 2];
+    float p[kTiles][4], opened[kTiles / 2], unused[2];
     score(p, first_key, place);
     const uint64_t quad = first_key / 4;
     const uint64_t here[2] = {counters[0] + quad, counters[1] + quad};
-    if (make_probabilities(p, first_key, place)) {
+    bool narrow;
+    if constexpr (kLogProb) {
+      narrow = rows.offset2[0] <= kWideOffset2;
+      if (narrow) exponentiate(p, rows.m2, c2, unused);
+    } else {
+      narrow = make_probabilities(rows, p, c2, bias2, first_key == 0,
+                                  [&](float (&S)[kTiles][4]) { score(S, first_key, place); });
+    }
+    if (narrow) {
       gate_edges<D, kTiles, kSampled, false>(rows, p, opened, c2, a.problem, here);
     } else {
       gate_edges<D, kTiles, kSampled, true>(rows, p, opened, c2, a.problem, here);
@@ -160,16 +150,10 @@ __global__ void __launch_bounds__(ForwardShape<D>::kWarps * 32, ForwardShape<D>:
   run.q.take(shared_address(own_rows), lane);
 
   // 2. The walks.
+  run.rows.floor = hard_floor(p, h);
   if constexpr (kLogProb) {
-    LogSumExp row_sums;
-    run.walk(false, [&](int first_key, uint32_t place) {
-      float S[Block::kTiles][4];
-      run.score(S, first_key, place);
-      row_sums.take_in(S, run.c2);
-    });
-    run.rows.m2[0] = row_sums.joined2(0);
-    run.rows.m2[1] = row_sums.joined2(1);
-    run.rows.set_offsets({run.bias2, run.bias2});
+    run.walk(false, [&](int first_key, uint32_t place) { run.take_sums(first_key, place); });
+    settle_reference(run.rows, run.bias2);
   }
   run.walk(true, [&](int first_key, uint32_t place) { run.take_gated(first_key, place); });
 

@@ -15,6 +15,7 @@ struct RowSums {
   float l[2] = {0, 0};                 // this lane's share of sum_j exp2(x2)
   float odds[2] = {0, 0}, offset2[2] = {kLowest2, kLowest2};  // as in gate.cuh
   float penalty = 0, active = 0;
+  float floor = kSteep;  // of hard gates; see hard_floor
 
   __device__ __forceinline__ bool is_wide() const {
     return __any_sync(kWholeWarp, fmaxf(offset2[0], offset2[1]) > kWideOffset2);
@@ -64,6 +65,38 @@ __device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float 
   }
 }
 
+// Scores become probabilities against the rows' reference, added to l. The reference is the largest score of
+// a row's first keys; it rises when a row passes it by kSlack2, which shows in the sums: then the scores are
+// made again (`again`), since looking for the largest of every step costs more than the rare second try.
+// False, with scores left as they are, where a row is wide and its gates need g itself.
+template <int D, int kTiles, class Again>
+__device__ __forceinline__ bool make_probabilities(RowSums<D>& rows, float (&S)[kTiles][4], float c2, float bias2,
+                                                   bool first, Again again) {
+  float sum[2];
+  if (first || rows.is_wide()) raise_reference(rows, S, c2, bias2);
+  if (rows.is_wide()) return false;
+  exponentiate(S, rows.m2, c2, sum);
+  constexpr float kMost = 1 << static_cast<int>(kSlack2);
+  if (__any_sync(kWholeWarp, !(fmaxf(sum[0], sum[1]) < kMost))) {
+    again(S);
+    raise_reference(rows, S, c2, bias2);
+    if (rows.is_wide()) return false;
+    exponentiate(S, rows.m2, c2, sum);
+  }
+  rows.l[0] += sum[0];
+  rows.l[1] += sum[1];
+  return true;
+}
+
+// logprob: the first walk made each row's log-sum-exp (bias2 so low that no row was wide); from here on it is
+// the reference, and offsets are the bias alone.
+template <int D>
+__device__ __forceinline__ void settle_reference(RowSums<D>& rows, float bias2) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) rows.m2[r] = fmaxf(rows.m2[r] + log2f(sum_over_row(rows.l[r])), kLowest2);
+  rows.set_offsets({bias2, bias2});
+}
+
 // Probabilities (of wide rows: scores) become gated probabilities in place. opened[n] counts the lane's open
 // gates of sixteen keys; counters[r] is the Philox counter of row r's first four keys here.
 template <int D, int kTiles, bool kSampled, bool kWide>
@@ -90,7 +123,7 @@ __device__ __forceinline__ void gate_edges(RowSums<D>& rows, float (&p)[kTiles][
           } else {
             E[c] = gate_odds(entry, rows.odds[r]);
           }
-          const float z = open_gate<kSampled>(E[c], noise.word[2 * half + c]);
+          const float z = open_gate<kSampled>(E[c], noise.word[2 * half + c], rows.floor);
           entry *= z;
           opened[n / 2] += z;
         }

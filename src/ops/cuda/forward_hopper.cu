@@ -1,23 +1,17 @@
 // The forward pass for Hopper, as forward.cu but with warpgroup products: a warpgroup takes 64 query rows,
-// a block kGroups of them over the same key tiles of 64. The reference of a row's softmax rises only when a
-// score passes it by more than kSlack2. A tile without an open gate in a warpgroup's rows skips its product
+// a block kGroups of them over the same key tiles of 64. A tile without an open gate in a warpgroup's rows skips its product
 // with V (hard gates; sampled ones are never that sparse).
 #include "ops/cuda/forward.cuh"
 #include "ops/cuda/warpgroup.cuh"
-#ifndef OW_HB
-#define OW_HB 3
-#endif
-#ifndef OW_HG128
-#define OW_HG128 3
-#endif
 
 namespace openwork::cuda {
 namespace {
 
 template <int D>
 struct HopperShape {
-  static constexpr int kGroups = D == 64 ? 1 : OW_HG128;  // warpgroups of a block
-  static constexpr int kBlocks = D == 64 ? OW_HB : 1;     // that a multiprocessor should hold
+  static constexpr int kGroups = D == 64 ? 1 : 3;  // warpgroups of a block
+  // Blocks that a multiprocessor should hold: more warps, or more registers for the noise.
+  static constexpr int blocks(bool sampled) { return D > 64 ? 1 : sampled ? 3 : 4; }
   static constexpr int kRows = kGroups * kGroupRows, kThreads = kGroups * kGroupThreads;
   static constexpr int kBytes = (kGroups + 4) * kPanelTileBytes<D> + 1024;  // the last: room to align
 };
@@ -29,7 +23,7 @@ struct HopperGroup {
 
   const Forward& a;
   uint32_t shared;       // q of every group, two tiles of k, two of v
-  const Element *k, *v;  // this head's rows
+  PanelLoader<Element, D, Order::kQuads> k, v;
   int group, lane, first_row, tiles;  // first_row of this warp
   float c2, bias2;
   uint64_t counters[2];
@@ -39,12 +33,9 @@ struct HopperGroup {
   __device__ __forceinline__ uint32_t value_tile(int stage) const { return key_tile(2 + stage); }
 
   __device__ __forceinline__ void load(int tile, bool with_values) {
-    const Problem& p = a.problem;
     const int stage = tile & 1;
-    if (group == 0) load_panels<Element, D, Order::kQuads>(key_tile(stage), k, p.k.row, tile * kGroupRows, p.T);
-    if (with_values && group == (Shape::kGroups > 1)) {
-      load_panels<Element, D, Order::kQuads>(value_tile(stage), v, p.v.row, tile * kGroupRows, p.T);
-    }
+    if (group == 0) k.load_next(key_tile(stage));
+    if (with_values && group == (Shape::kGroups > 1)) v.load_next(value_tile(stage));
     commit_copies();
   }
 
@@ -63,32 +54,46 @@ struct HopperGroup {
     __syncthreads();
   }
 
-  __device__ __forceinline__ void score(float (&S)[kTiles][4], int tile) {
-    fence_group();
-    multiply_rows<Element, D>(S, describe_tile(shared + group * kTile), describe_tile(key_tile(tile & 1)));
-    wait_group<0>();
-    hold(S);
+  __device__ __forceinline__ void mask(float (&S)[kTiles][4], int tile) const {
     const int first_key = tile * kGroupRows;
     if (first_key + kGroupRows - 1 > first_row || first_row + 16 > a.problem.T) {
       mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
     }
   }
+  __device__ __forceinline__ void score(float (&S)[kTiles][4], int tile) {
+    fence_group();
+    multiply_rows<Element, D>(S, describe_tile(shared + group * kTile), describe_tile(key_tile(tile & 1)));
+    wait_group<0>();
+    hold(S);
+    mask(S, tile);
+  }
+  __device__ __forceinline__ bool normalise(float (&S)[kTiles][4], float bias2, int tile) {
+    return make_probabilities(rows, S, c2, bias2, tile == 0, [&](float (&again)[kTiles][4]) {
+      multiply_rows_alone<Element, D>(again, shared + group * kTile, key_tile(tile & 1));
+      mask(again, tile);
+    });
+  }
+
+  // logprob's first walk: the sums alone.
+  __device__ __forceinline__ void take_sums(int tile) {
+    float p[kTiles][4];
+    score(p, tile);
+    normalise(p, kLowest2, tile);
+  }
 
   __device__ __forceinline__ void take_gated(int tile) {
-    float p[kTiles][4], sum[2], opened[kTiles / 2];
+    float p[kTiles][4], opened[kTiles / 2], unused[2];
     score(p, tile);
-    if constexpr (!kLogProb) {
-      float largest[2];
-      find_largest(p, largest);
-      const bool passed = fmaf(largest[0], c2, -rows.m2[0]) > kSlack2 || fmaf(largest[1], c2, -rows.m2[1]) > kSlack2;
-      if (__any_sync(kWholeWarp, passed)) raise_reference(rows, p, c2, bias2);
-    }
     const uint64_t quad = tile * (kGroupRows / 4);
     const uint64_t here[2] = {counters[0] + quad, counters[1] + quad};
-    if (!rows.is_wide()) {
-      exponentiate(p, rows.m2, c2, sum);
-      rows.l[0] += sum[0];
-      rows.l[1] += sum[1];
+    bool narrow;
+    if constexpr (kLogProb) {
+      narrow = rows.offset2[0] <= kWideOffset2;
+      if (narrow) exponentiate(p, rows.m2, c2, unused);
+    } else {
+      narrow = normalise(p, bias2, tile);
+    }
+    if (narrow) {
       gate_edges<D, kTiles, kSampled, false>(rows, p, opened, c2, a.problem, here);
     } else {
       gate_edges<D, kTiles, kSampled, true>(rows, p, opened, c2, a.problem, here);
@@ -108,7 +113,7 @@ struct HopperGroup {
 };
 
 template <class Element, int D, bool kSampled, bool kLogProb>
-__global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::kBlocks)
+__global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::blocks(kSampled))
     hopper_kernel(const __grid_constant__ Forward a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Shape = HopperShape<D>;
@@ -124,8 +129,8 @@ __global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::kBlo
   // 1. This group's queries, and where everything is.
   Group run{a,
             shared,
-            head_of<Element>(p.k, b, kv_head),
-            head_of<Element>(p.v, b, kv_head),
+            {head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T},
+            {head_of<Element>(p.v, b, kv_head), p.v.row, 0, p.T},
             group,
             lane,
             block * Shape::kRows + warp * 16,
@@ -137,20 +142,16 @@ __global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::kBlo
     run.counters[0] = noise.row(run.first_row + lane / 4);
     run.counters[1] = noise.row(run.first_row + lane / 4 + 8);
   }
-  load_panels<Element, D, Order::kPlain>(shared + group * Group::kTile, head_of<Element>(p.q, b, h), p.q.row,
-                                         block * Shape::kRows + group * kGroupRows, p.T);
+  PanelLoader<Element, D, Order::kPlain> q(head_of<Element>(p.q, b, h), p.q.row,
+                                           block * Shape::kRows + group * kGroupRows, p.T);
+  q.load_next(shared + group * Group::kTile);
 
   // 2. The walks.
+  run.rows.floor = hard_floor(p, h);
   if constexpr (kLogProb) {
-    LogSumExp row_sums;
-    run.walk(false, [&](int tile) {
-      float S[Group::kTiles][4];
-      run.score(S, tile);
-      row_sums.take_in(S, run.c2);
-    });
-    run.rows.m2[0] = row_sums.joined2(0);
-    run.rows.m2[1] = row_sums.joined2(1);
-    run.rows.set_offsets({run.bias2, run.bias2});
+    run.walk(false, [&](int tile) { run.take_sums(tile); });
+    settle_reference(run.rows, run.bias2);
+    run.k = {head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T};
   }
   run.walk(true, [&](int tile) { run.take_gated(tile); });
 

@@ -50,14 +50,19 @@ __device__ __forceinline__ float gate_odds_wide(float x2, float offset2) {
 // z as 1 or 0. Steps are made by multiply-adds that saturate to [0, 1], which the chip has more of than
 // comparisons: the smallest difference of two floats in use, times kSteep, is at least 1.
 inline constexpr float kSteep = 1e20f;
-__device__ __forceinline__ float open_hard(float E) { return __saturatef(fmaf(E, kSteep, -kSteep)); }
+__device__ __forceinline__ float open_hard(float E, float floor) { return __saturatef(fmaf(E, kSteep, -floor)); }
+// What open_hard takes off: kSteep, or more than any E where a head is closed outright (logprob, b <= 0), so
+// that a P rounded above 1 opens nothing.
+__device__ __forceinline__ float hard_floor(const Problem& p, int h) {
+  return p.logprob && p.bias[h] <= 0 ? 3e38f : kSteep;
+}
 __device__ __forceinline__ float open_sampled(float E, const Uniform& u) {
   return __saturatef(fmaf(u.up, E, -u.down) * kSteep);
 }
 template <bool kSampled>
-__device__ __forceinline__ float open_gate(float E, uint32_t word) {
+__device__ __forceinline__ float open_gate(float E, uint32_t word, float floor) {
   if constexpr (kSampled) return open_sampled(E, uniform_of_word(word));
-  return open_hard(E);
+  return open_hard(E, floor);
 }
 
 // sigmoid(g) of two edges, added: one division for both.
@@ -75,21 +80,19 @@ struct EdgeGradient {
 
 template <bool kSampled>
 __device__ __forceinline__ EdgeGradient differentiate_edge(float P, float E, uint32_t word, float dA,
-                                                           float row_term, float weight) {
+                                                           float row_term, float weight, float floor) {
   EdgeGradient edge;
-  const float one = 1.f + E, PdA = P * dA;
+  const float PdA = P * dA, sigmoid = E * reciprocal_fast(1.f + E);
   float z;
+  edge.gate = weight * fmaf(-sigmoid, sigmoid, sigmoid);
   if constexpr (kSampled) {
-    const Uniform u = uniform_of_word(word);
-    const float up = u.up * E, both = up + u.down;
-    z = open_sampled(E, u);
-    const float r = reciprocal_fast(one * both);  // one division for the two sigmoids
-    const float closing = r * both, q = r * one;  // sigmoid(-g); 1 / (u E + 1 - u)
-    edge.gate = fmaf(PdA, (up * q) * (u.down * q), (weight * E * closing) * closing);
+    // Halves of a word are left out here: a slope needs no more than a word's own precision.
+    const float up = __uint2float_rn(word) * E, down = __uint2float_rn(~word);
+    const float s = up * reciprocal_fast(up + down);
+    z = __saturatef(fmaf(s, kSteep, -0.5f * kSteep));
+    edge.gate = fmaf(PdA, fmaf(-s, s, s), edge.gate);
   } else {
-    z = open_hard(E);
-    const float closing = reciprocal_fast(one);
-    edge.gate = (weight * E * closing) * closing;
+    z = open_hard(E, floor);
   }
   edge.gated = P * z;
   edge.score = fmaf(-P, row_term, fmaf(PdA, z, edge.gate));

@@ -90,8 +90,8 @@ cudaError_t launch_fast_queries(const Backward& arguments, cudaStream_t stream);
 cudaError_t launch_fast_keys(const Backward& arguments, cudaStream_t stream);
 // Backward in one pass, on Hopper, for head sizes 64 and 128; dq's sums have no fixed order.
 cudaError_t launch_fused_backward(const Backward& arguments, cudaStream_t stream);
-// The first part of it for logprob: G and the states, by queries.
-cudaError_t launch_fast_gate_sums(const Backward& arguments, cudaStream_t stream);
+// The first part of it: the states, and for logprob the parts of dbias.
+cudaError_t launch_row_states(const Backward& arguments, cudaStream_t stream);
 
 // Any head size up to kLargestSize, any element, any scale; float32 arithmetic throughout.
 inline constexpr int kLargestSize = 256;

@@ -71,13 +71,14 @@ struct PlainEdge {
   float x2, P, E;
   bool open;
 };
-__device__ PlainEdge gate_edge(const Problem& p, float score2, float log_sum_exp2, float offset2, uint32_t word) {
+__device__ PlainEdge gate_edge(const Problem& p, int h, float score2, float log_sum_exp2, float offset2, uint32_t word) {
   PlainEdge edge;
   edge.x2 = score2 - log_sum_exp2;
   edge.P = exp2f(edge.x2);
   edge.E = exp2f(fminf(edge.x2 + offset2, kWideOffset2));
   const Uniform u = uniform_of_word(word);
-  edge.open = p.sampled ? u.up * edge.E > u.down : edge.x2 > -offset2;
+  const bool closed = p.logprob && p.bias[h] <= 0;  // outright: P may be rounded above 1
+  edge.open = p.sampled ? u.up * edge.E > u.down : edge.x2 > -offset2 && !closed;
   return edge;
 }
 
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(kWarps * 32) forward_kernel(const __grid_const
       gated[r] = 0;
       const int i = row + r, j = key + lane;
       if (j > i || i >= p.T) continue;
-      const PlainEdge edge = gate_edge(p, S[r] * c2, log_sum_exp2[r], row_offset2(p, h, log_sum_exp2[r]),
+      const PlainEdge edge = gate_edge(p, h, S[r] * c2, log_sum_exp2[r], row_offset2(p, h, log_sum_exp2[r]),
                                        draw_word(p, b, h, i, j));
       if (edge.open) gated[r] = edge.P;
       active += edge.open;
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(kWarps * 32) query_kernel(const __grid_constan
         EdgeGradient gradient{};
         if (j <= i && i < p.T) {
           const uint32_t word = draw_word(p, b, h, i, j);
-          const PlainEdge edge = gate_edge(p, S[r] * c2, state[r].log_sum_exp2, state[r].offset2, word);
+          const PlainEdge edge = gate_edge(p, h, S[r] * c2, state[r].log_sum_exp2, state[r].offset2, word);
           gradient = differentiate(p, edge, word, dA[r], state[r].row_term, weight);
         }
         if (walk == 0) {
@@ -301,7 +302,7 @@ __global__ void __launch_bounds__(kWarps * 32) key_kernel(const __grid_constant_
         EdgeGradient gradient{};
         if (j <= i && i < p.T) {
           const uint32_t word = draw_word(p, b, h, i, j);
-          const PlainEdge edge = gate_edge(p, S[r] * c2, state.log_sum_exp2, state.offset2, word);
+          const PlainEdge edge = gate_edge(p, h, S[r] * c2, state.log_sum_exp2, state.offset2, word);
           gradient = differentiate(p, edge, word, dA[r], state.row_term, weight);
         }
         add_weighted(dv[r], gradient.gated, dy_tile, p.d);

@@ -48,32 +48,4 @@ __device__ __forceinline__ void mask_scores(float (&S)[kTiles][4], int first_key
   }
 }
 
-// Each lane's own share of two rows' log-sum-exp; joined over the row at the end.
-struct LogSumExp {
-  float largest2[2] = {kLowest2, kLowest2}, sum[2] = {0, 0};
-
-  template <int kTiles>
-  __device__ __forceinline__ void take_in(const float (&S)[kTiles][4], float c2) {
-    float largest[2];
-    find_largest(S, largest);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float before = largest2[r];
-      largest2[r] = fmaxf(before, largest[r] * c2);
-      sum[r] *= exp2_fast(before - largest2[r]);
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        sum[r] += exp2_fast(fmaf(S[n][2 * r], c2, -largest2[r]));
-        sum[r] += exp2_fast(fmaf(S[n][2 * r + 1], c2, -largest2[r]));
-      }
-    }
-  }
-
-  // log2 of the row's sum; of a row past the end, which has no edges, a number all the same.
-  __device__ __forceinline__ float joined2(int r) const {
-    const float whole = max_over_row(largest2[r]);
-    return fmaxf(whole + log2f(sum_over_row(sum[r] * exp2_fast(largest2[r] - whole))), kLowest2);
-  }
-};
-
 }  // namespace openwork::cuda

@@ -20,25 +20,46 @@ __device__ __forceinline__ uint32_t panel_offset(int row, int piece) {
   return (piece >> 3) * (kGroupRows * 128) + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
 }
 
-// Starts copying rows first .. first+63 into a tile; rows from `end` on are zeros.
+// Copies the rows of one head into tiles, 64 after 64, from row `first` on. Where a thread's pieces lie is
+// worked out once: they are kStepRows rows apart, and place_row moves bits, so a step's place is the first
+// one's plus a constant; where that constant changes row % 8, the swizzle turns too and a second base serves.
 template <class Element, int D, Order order>
-__device__ __forceinline__ void load_panels(uint32_t tile, const Element* rows, int64_t stride, int first,
-                                            int end) {
-  constexpr int kChunks = D / 8, kStepRows = kGroupThreads / kChunks;
-  const int row = threadIdx.x % kGroupThreads / kChunks, chunk = threadIdx.x % kChunks;
-  const Element* from = rows + (first + row) * stride + chunk * 8;
-  const bool whole = first + kGroupRows <= end;
-#pragma unroll
-  for (int step = 0; step < kGroupRows; step += kStepRows, from += kStepRows * stride) {
-    const uint32_t to = tile + panel_offset(place_row<order>(row + step), chunk);
-    if (whole) {
-      copy_async(to, from);
-    } else {
-      const bool present = first + row + step < end;
-      copy_async(to, present ? from : rows, present);
-    }
+struct PanelLoader {
+  static constexpr int kChunks = D / 8, kStepRows = kGroupThreads / kChunks;
+
+  const Element* rows;   // a place that may be read
+  const Element* piece;  // this thread's first piece of the next tile
+  int64_t step;          // elements from one of its pieces to the next
+  int left;              // rows from this thread's first one to the end
+  uint32_t base[2];
+
+  __device__ __forceinline__ PanelLoader(const Element* rows, int64_t stride, int first, int end) : rows(rows) {
+    const int row = threadIdx.x % kGroupThreads / kChunks, chunk = threadIdx.x % kChunks;
+    piece = rows + (first + row) * stride + chunk * 8;
+    step = kStepRows * stride;
+    left = end - first - row;
+    base[0] = panel_offset(place_row<order>(row), chunk);
+    base[1] = panel_offset(place_row<order>(row) | 4, chunk) - 4 * 128;
   }
-}
+
+  static __device__ __forceinline__ uint32_t turn(int row) { return place_row<order>(row) & 4 ? 1 : 0; }
+
+  // Starts copying the next 64 rows; rows past the end are zeros.
+  __device__ __forceinline__ void load_next(uint32_t tile) {
+    if (left > kGroupRows - kStepRows) {
+#pragma unroll
+      for (int row = 0; row < kGroupRows; row += kStepRows, piece += step) {
+        copy_async(tile + base[turn(row)] + place_row<order>(row) * 128, piece);
+      }
+    } else {
+#pragma unroll 1
+      for (int row = 0; row < kGroupRows; row += kStepRows, piece += step) {
+        copy_async(tile + base[turn(row)] + place_row<order>(row) * 128, row < left ? piece : rows, row < left);
+      }
+    }
+    left -= kGroupRows;
+  }
+};
 
 // What the tensor cores are told of a tile: where it is, how far the next panel and the next eight rows are.
 __device__ __forceinline__ uint64_t describe_tile(uint32_t address) {
@@ -102,16 +123,17 @@ __device__ __forceinline__ bool any_in_group(bool mine, int barrier) {
                "." type " {" OPENWORK_LIST_0_31 OPENWORK_LIST_32_63 "}, %64, %65, p, 1, 1, %67, %68; }"   \
                : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4), OPENWORK_SUMS(s, 8), OPENWORK_SUMS(s, 12)     \
                : "l"(a), "l"(b), "r"(keep), "n"(ta), "n"(tb))
-#define OPENWORK_WGMMA_RS_64(type, s, a, b)                                                              \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" OPENWORK_LIST_0_31        \
-               "}, {%32,%33,%34,%35}, %36, 1, 1, 1, 1;"                                                  \
+#define OPENWORK_WGMMA_RS_64(type, s, a, b, keep)                                                        \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type  \
+               "." type " {" OPENWORK_LIST_0_31 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 1; }"               \
                : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4)                                                \
-               : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "l"(b))
-#define OPENWORK_WGMMA_RS_128(type, s, a, b)                                                             \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" OPENWORK_LIST_0_31       \
-               OPENWORK_LIST_32_63 "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 1;"                              \
+               : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "l"(b), "r"(keep))
+#define OPENWORK_WGMMA_RS_128(type, s, a, b, keep)                                                       \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type \
+               "." type " {" OPENWORK_LIST_0_31 OPENWORK_LIST_32_63                                       \
+               "}, {%64,%65,%66,%67}, %68, p, 1, 1, 1; }"                                                \
                : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4), OPENWORK_SUMS(s, 8), OPENWORK_SUMS(s, 12)     \
-               : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "l"(b))
+               : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "l"(b), "r"(keep))
 
 // One step of sixteen: sum (+)= left . right, both from shared memory; `keep` 0 starts the sum anew.
 template <class Element, bool kLeftByColumns, bool kRightByColumns, int kTiles>
@@ -127,13 +149,14 @@ __device__ __forceinline__ void multiply_shared(float (&sum)[kTiles][4], uint64_
 }
 // The same with the left operand in registers and the right one by columns.
 template <class Element, int kTiles>
-__device__ __forceinline__ void multiply_registers(float (&sum)[kTiles][4], const Fragment& left, uint64_t right) {
+__device__ __forceinline__ void multiply_registers(float (&sum)[kTiles][4], const Fragment& left, uint64_t right,
+                                                   int keep) {
   if constexpr (__is_same(Element, __nv_bfloat16)) {
-    if constexpr (kTiles == 8) OPENWORK_WGMMA_RS_64("bf16", sum, left, right);
-    if constexpr (kTiles == 16) OPENWORK_WGMMA_RS_128("bf16", sum, left, right);
+    if constexpr (kTiles == 8) OPENWORK_WGMMA_RS_64("bf16", sum, left, right, keep);
+    if constexpr (kTiles == 16) OPENWORK_WGMMA_RS_128("bf16", sum, left, right, keep);
   } else {
-    if constexpr (kTiles == 8) OPENWORK_WGMMA_RS_64("f16", sum, left, right);
-    if constexpr (kTiles == 16) OPENWORK_WGMMA_RS_128("f16", sum, left, right);
+    if constexpr (kTiles == 8) OPENWORK_WGMMA_RS_64("f16", sum, left, right, keep);
+    if constexpr (kTiles == 16) OPENWORK_WGMMA_RS_128("f16", sum, left, right, keep);
   }
 }
 
@@ -146,12 +169,21 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[8][4], uint64_t left,
   }
   commit_group();
 }
-// sum[64 x D] += left[64 x 64] . right[64 x D], the left operand as four fragments.
+// sum[64 x D] (+)= left[64 x 64] . right[64 x D], the left operand as four fragments or from a tile (then
+// taken by columns: its rows are summed over). Groups of their own, not waited for.
 template <class Element, int D>
 __device__ __forceinline__ void multiply_columns(float (&sum)[D / 8][4], const Fragment (&left)[4],
-                                                 uint64_t right) {
+                                                 uint64_t right, bool keep = true) {
 #pragma unroll
-  for (int k = 0; k < 4; ++k) multiply_registers<Element>(sum, left[k], sixteen_rows(right, k));
+  for (int k = 0; k < 4; ++k) multiply_registers<Element>(sum, left[k], sixteen_rows(right, k), keep || k != 0);
+  commit_group();
+}
+template <class Element, int D>
+__device__ __forceinline__ void multiply_columns(float (&sum)[D / 8][4], uint64_t left, uint64_t right) {
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    multiply_shared<Element, true, true>(sum, sixteen_rows(left, k), sixteen_rows(right, k), 1);
+  }
   commit_group();
 }
 
@@ -159,6 +191,32 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const Fragment&
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(f.part[0]), "r"(f.part[1]), "r"(f.part[2]), "r"(f.part[3])
                : "memory");
+}
+
+// A warp's sixteen rows of a 64 x 64 tile, as four fragments, to shared memory.
+__device__ __forceinline__ void store_rows(uint32_t tile, const Fragment (&rows)[4]) {
+  const int lane = threadIdx.x & 31, row = (threadIdx.x / 32 % 4) * 16 + (lane & 15);
+#pragma unroll
+  for (int n = 0; n < 4; ++n) store_matrices(tile + panel_offset(row, n * 2 + (lane >> 4)), rows[n]);
+}
+
+// A warp's own sixteen rows of sum[64 x 64] = left . right^T, without the rest of its group.
+template <class Element, int D>
+__device__ __forceinline__ void multiply_rows_alone(float (&sum)[8][4], uint32_t left, uint32_t right) {
+  const int lane = threadIdx.x & 31, row = (threadIdx.x / 32 % 4) * 16 + (lane & 15);
+#pragma unroll
+  for (int n = 0; n < 8; ++n) sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0;
+#pragma unroll 1
+  for (int k = 0; k < D / 16; ++k) {
+    const Fragment a = load_matrices(left + panel_offset(row, k * 2 + (lane >> 4)));
+#pragma unroll
+    for (int n = 0; n < 8; n += 2) {
+      const int key = n * 8 + (lane & 7) + (lane >> 4 << 3);
+      const Fragment b = load_matrices(right + panel_offset(key, k * 2 + (lane >> 3 & 1)));
+      multiply_add<Element>(sum[n], a, b.part[0], b.part[1]);
+      multiply_add<Element>(sum[n + 1], a, b.part[2], b.part[3]);
+    }
+  }
 }
 
 }  // namespace openwork::cuda

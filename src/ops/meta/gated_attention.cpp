@@ -20,10 +20,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward_shapes(const Tensor& q, const
           at::empty_symint({B, H}, q.options().dtype(at::kLong)), at::empty_symint({B, H, T}, sums)};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> backward_shapes(
-    const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
-    const Tensor& bias, const Tensor& out, const Tensor& log_sum_exp, std::string_view gate,
-    std::optional<int64_t>, int64_t first, double) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward_shapes(const Tensor& grad_out, const Tensor& grad_penalty,
+                                                           const Tensor& q, const Tensor& k, const Tensor& v,
+                                                           const Tensor& bias, const Tensor& out,
+                                                           const Tensor& log_sum_exp, std::string_view gate,
+                                                           std::optional<int64_t>, int64_t first, double) {
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, out, log_sum_exp, gate, first);
   return {at::empty_symint(q.sym_sizes(), q.options()), at::empty_symint(k.sym_sizes(), k.options()),
           at::empty_symint(v.sym_sizes(), v.options()), at::empty_symint(bias.sym_sizes(), bias.options())};

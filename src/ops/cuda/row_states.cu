@@ -1,0 +1,149 @@
+// What the fused backward pass must know of each query row before it starts, for Hopper:
+//   score    D_i = dy_i . y_i
+//   logprob  D_i + G_i; G_i = sum_j dg_ij takes a walk over the keys of its own, and gives dbias on the way
+#include "ops/cuda/backward.cuh"
+#include "ops/cuda/warpgroup.cuh"
+
+namespace openwork::cuda {
+namespace {
+
+// D_i and what forward left of each row. Eight lanes to a row.
+template <class Element, int D>
+__global__ void __launch_bounds__(256) row_kernel(const __grid_constant__ Backward a) {
+  const Problem& p = a.problem;
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 8;
+  const int64_t head = row / p.T;
+  const int i = static_cast<int>(row % p.T), part = threadIdx.x % 8;
+  if (head >= static_cast<int64_t>(p.B) * p.H) return;  // eight lanes together
+  const int b = static_cast<int>(head / p.H), h = static_cast<int>(head % p.H);
+  const Element* y = head_of<Element>(a.out, b, h) + i * a.out.row;
+  const Element* dy = head_of<Element>(a.grad_out, b, h) + i * a.grad_out.row;
+  float sum = 0;
+#pragma unroll
+  for (int chunk = part; chunk < D / 8; chunk += 8) {
+    const uint4 left = *reinterpret_cast<const uint4*>(y + chunk * 8);
+    const uint4 right = *reinterpret_cast<const uint4*>(dy + chunk * 8);
+    const Element* x = reinterpret_cast<const Element*>(&left);
+    const Element* z = reinterpret_cast<const Element*>(&right);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) sum = fmaf(static_cast<float>(x[e]), static_cast<float>(z[e]), sum);
+  }
+  const unsigned lanes = 0xffu << (threadIdx.x & 24);
+#pragma unroll
+  for (int offset = 4; offset > 0; offset /= 2) sum += __shfl_xor_sync(lanes, sum, offset);
+  if (part != 0) return;
+  RowState state;
+  state.log_sum_exp2 = a.log_sum_exp[row] * kLog2E;
+  state.row_term = sum;
+  state.offset2 = bias_in_log2(p.bias[h]) + (p.logprob ? 0.f : state.log_sum_exp2);
+  state.odds = exp2_fast(state.offset2);
+  a.states[row] = state;
+}
+
+template <int D>
+inline constexpr int kGateBytes = 6 * kPanelTileBytes<D> + 1024;  // the last: room to align
+
+// G_i of 64 query rows: a walk over the keys as forward's, with dA beside S.
+template <class Element, int D, bool kSampled>
+__global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2) gate_kernel(const __grid_constant__ Backward a) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr int kTile = kPanelTileBytes<D>, kTiles = kGroupRows / 8;
+  extern __shared__ char unaligned[];
+  const uint32_t q_tile = (shared_address(unaligned) + 1023) & ~1023u, dy_tile = q_tile + kTile;
+  const Problem& p = a.problem;
+  const int blocks = (p.T + kGroupRows - 1) / kGroupRows;
+  const int block = blocks - 1 - blockIdx.x % blocks;  // the longest walks of a head first
+  const int head = blockIdx.x / blocks, b = head / p.H, h = head % p.H, kv_head = h / (p.H / p.key_heads);
+  const int lane = threadIdx.x & 31, first_row = block * kGroupRows + threadIdx.x / 32 * 16;
+  const int row = first_row + lane / 4;
+
+  // 1. This group's queries, and the first keys.
+  const int first = block * kGroupRows;
+  PanelLoader<Element, D, Order::kPlain> q(head_of<Element>(p.q, b, h), p.q.row, first, p.T);
+  PanelLoader<Element, D, Order::kPlain> dy(head_of<Element>(a.grad_out, b, h), a.grad_out.row, first, p.T);
+  PanelLoader<Element, D, Order::kQuads> k(head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T);
+  PanelLoader<Element, D, Order::kQuads> v(head_of<Element>(p.v, b, kv_head), p.v.row, 0, p.T);
+  q.load_next(q_tile);
+  dy.load_next(dy_tile);
+  k.load_next(q_tile + 2 * kTile);
+  v.load_next(q_tile + 4 * kTile);
+  commit_copies();
+  RowState* states = a.states + static_cast<int64_t>(head) * p.T;
+  const RowState state[2] = {states[min(row, p.T - 1)], states[min(row + 8, p.T - 1)]};
+  const bool wide = state[0].offset2 > kWideOffset2;  // the bias alone: the whole head is, or is not
+  const NoiseRows noise = noise_rows(p, b, h);
+  const float weight = static_cast<float>(a.grad_penalty[head] / (0.5 * p.T * (p.T + 1.0)));
+
+  // 2. The walk.
+  float G[2] = {0, 0};
+  for (int tile = 0; tile <= block; ++tile) {
+    const uint32_t k_tile = q_tile + (2 + (tile & 1)) * kTile, v_tile = k_tile + 2 * kTile;
+    wait_for_copies();
+    show_writes();
+    __syncthreads();
+    if (tile < block) {
+      k.load_next(q_tile + (2 + (~tile & 1)) * kTile);
+      v.load_next(q_tile + (4 + (~tile & 1)) * kTile);
+      commit_copies();
+    }
+    float S[kTiles][4], dA[kTiles][4];
+    fence_group();
+    multiply_rows<Element, D>(S, describe_tile(q_tile), describe_tile(k_tile));
+    multiply_rows<Element, D>(dA, describe_tile(dy_tile), describe_tile(v_tile));
+    wait_group<0>();
+    hold(S);
+    hold(dA);
+    if (tile == block || first_row + 16 > p.T) mask_scores(S, tile * kGroupRows, row, p.T);
+    const uint64_t quad = tile * (kGroupRows / 4), counters[2] = {noise.row(row) + quad, noise.row(row + 8) + quad};
+    if (wide) {
+      differentiate_rows<kSampled, true, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep, G);
+    } else {
+      differentiate_rows<kSampled, false, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep, G);
+    }
+  }
+
+  // 3. Each row's D + G, and this warp's share of dbias.
+  G[0] = sum_over_row(G[0]);
+  G[1] = sum_over_row(G[1]);
+  if (lane % 4 == 0 && row < p.T) states[row].row_term = state[0].row_term + G[0];
+  if (lane % 4 == 0 && row + 8 < p.T) states[row + 8].row_term = state[1].row_term + G[1];
+  const float gates = sum_over_warp(lane % 4 == 0 ? G[0] + G[1] : 0.f);
+  if (lane == 0 && first_row < p.T) {
+    a.bias_parts[static_cast<int64_t>(head) * count_parts(p.T) + first_row / kPartRows] = gates;
+  }
+#endif
+}
+
+template <class Element, int D, bool kSampled>
+cudaError_t launch_gates(const Backward& a, cudaStream_t stream) {
+  const auto kernel = gate_kernel<Element, D, kSampled>;
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kGateBytes<D>);
+  if (error != cudaSuccess) return error;
+  const unsigned blocks = (a.problem.T + kGroupRows - 1) / kGroupRows;
+  kernel<<<blocks * a.problem.B * a.problem.H, kGroupThreads, kGateBytes<D>, stream>>>(a);
+  return cudaGetLastError();
+}
+
+template <class Element, int D>
+cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
+  const Problem& p = a.problem;
+  const int64_t rows = static_cast<int64_t>(p.B) * p.H * p.T;
+  row_kernel<Element, D><<<static_cast<unsigned>((rows * 8 + 255) / 256), 256, 0, stream>>>(a);
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess || !p.logprob) return error;
+  return p.sampled ? launch_gates<Element, D, true>(a, stream) : launch_gates<Element, D, false>(a, stream);
+}
+
+}  // namespace
+
+cudaError_t launch_row_states(const Backward& a, cudaStream_t stream) {
+  const bool half = a.problem.element == Element::kFloat16;
+  switch (a.problem.d) {
+    case 64: return half ? launch_size<__half, 64>(a, stream) : launch_size<__nv_bfloat16, 64>(a, stream);
+    case 128: return half ? launch_size<__half, 128>(a, stream) : launch_size<__nv_bfloat16, 128>(a, stream);
+    default: return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace openwork::cuda

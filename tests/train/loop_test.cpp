@@ -1,0 +1,196 @@
+// The loop's promises: however a batch is cut the step is the same, a resumed run ends at the same bits, and nothing
+// that goes wrong takes the last checkpoint with it.
+#include "train/loop.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "base/progress.h"
+#include "train/checkpoint.h"
+#include "train/run_fixture.h"
+
+namespace openwork {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class TrainingLoop : public testing::Test {
+ protected:
+  void SetUp() override {
+    set_quiet(true);
+    at::set_num_threads(1);
+  }
+  TestFolder folder_;
+};
+
+std::vector<nlohmann::json> read_metrics(const fs::path& folder) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(folder / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+TEST_F(TrainingLoop, MicroBatchesGiveTheSameGradientsAndTheSameGates) {
+  TinyRun whole(folder_), cut(folder_);
+  LoopOptions options = tiny_options(folder_ / "whole", 1);
+  whole.run(options);
+  options.folder = folder_ / "cut";
+  options.accumulate = 4;
+  cut.run(options);
+  EXPECT_LT((whole.weights.gradients() - cut.weights.gradients()).abs().max().item<double>(), 1e-6);
+  EXPECT_GT(whole.weights.gradients().abs().max().item<double>(), 1e-3);
+  const auto first = read_metrics(folder_ / "whole"), second = read_metrics(folder_ / "cut");
+  EXPECT_EQ(first.at(0).at("kept_edges"), second.at(0).at("kept_edges"));  // a count: equal means the same gates
+  EXPECT_NEAR(first.at(0).at("penalty").get<double>(), second.at(0).at("penalty").get<double>(), 1e-6);
+}
+
+TEST_F(TrainingLoop, ClosesEdgesAndTellsTheStory) {
+  TinyRun run(folder_);
+  LoopOptions options = tiny_options(folder_ / "out", 40);
+  options.target = 6;  // loose: the penalty is what is left to lower
+  const LoopResult result = run.run(options);
+  EXPECT_EQ(result.steps, 40);
+  EXPECT_EQ(result.tokens, 40 * 4 * 16);
+  const auto lines = read_metrics(folder_ / "out");
+  ASSERT_EQ(lines.size(), 14u);
+  EXPECT_LT(lines.back().at("kept_edges").get<double>(), 0.7 * lines.front().at("kept_edges").get<double>());
+  EXPECT_LT(lines.back().at("penalty").get<double>(), lines.front().at("penalty").get<double>());
+  EXPECT_EQ(lines.front().at("gates"), "sampled");
+  EXPECT_EQ(lines.back().at("gates"), "hard");
+  for (const char* key : {"step", "tokens", "loss", "target", "lambda", "open_heads", "learning_rate", "tokens_per_second", "seconds"}) {
+    EXPECT_TRUE(lines.front().contains(key)) << key;
+  }
+}
+
+TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBits) {
+  for (const bool lora : {false, true}) {
+    const std::optional<LoraOptions> options_of_lora = lora ? std::optional(LoraOptions{2, 4, {"attention"}}) : std::nullopt;
+    const std::string name = lora ? "lora" : "full";
+    TinyRun whole(folder_, options_of_lora), first(folder_, options_of_lora), second(folder_, options_of_lora);
+    whole.run(tiny_options(folder_ / (name + "-whole")));
+    // A run of 12 steps that got to step 7 when the machine went down: its checkpoint of step 5 is what is left.
+    const fs::path folder = folder_ / (name + "-cut");
+    LoopOptions options = tiny_options(folder);
+    const pid_t child = fork();
+    if (child == 0) {
+      options.checkpoint_every = 5;
+      std::thread([&] {
+        while (!fs::exists(folder / "checkpoints" / "latest")) usleep(100);
+        kill(getpid(), SIGKILL);
+      }).detach();
+      first.run(options);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(fs::exists(folder / "checkpoints" / "latest"));
+    options.resume = true;
+    const LoopResult result = second.run(options);
+    EXPECT_EQ(result.steps, 12);
+    EXPECT_TRUE(at::equal(whole.weights.masters(), second.weights.masters())) << name;
+    EXPECT_EQ(read_metrics(folder).back().at("lambda"), read_metrics(folder_ / (name + "-whole")).back().at("lambda"));
+  }
+}
+
+TEST_F(TrainingLoop, AnInterruptWritesACheckpointAndSaysSo) {
+  TinyRun run(folder_), again(folder_), whole(folder_);
+  LoopOptions options = tiny_options(folder_ / "out", 300);
+  options.checkpoint_every = 0;
+  std::thread interrupt([&] {
+    while (!fs::exists(folder_ / "out" / "metrics.jsonl")) usleep(100);
+    usleep(20000);
+    kill(getpid(), SIGTERM);
+  });
+  const LoopResult result = run.run(options);
+  interrupt.join();
+  EXPECT_EQ(result.signal, SIGTERM);
+  EXPECT_LT(result.steps, 300);
+  EXPECT_EQ(CheckpointFolder(folder_ / "out" / "checkpoints").latest(), result.steps);
+}
+
+TEST_F(TrainingLoop, ALossThatIsNotFiniteEndsTheRunWithTheLastCheckpointIntact) {
+  TinyRun run(folder_);
+  LoopOptions options = tiny_options(folder_ / "out", 5);
+  run.run(options);
+  const auto before = CheckpointFolder(folder_ / "out" / "checkpoints").latest();
+  TinyRun broken(folder_);
+  options.resume = true;
+  options.steps = 40;
+  options.learning_rate = 1e30;
+  options.adamw.clip = 0;
+  expect_error([&] { broken.run(options); }, Error::Kind::kFailure, "not finite");
+  EXPECT_EQ(CheckpointFolder(folder_ / "out" / "checkpoints").latest(), before);
+  TinyRun after(folder_);
+  options.learning_rate = 1e-3;
+  EXPECT_EQ(after.run(options).steps, 40);
+}
+
+TEST_F(TrainingLoop, RefusesToResumeAnotherRun) {
+  TinyRun run(folder_);
+  LoopOptions options = tiny_options(folder_ / "out", 3);
+  options.identity = {{"seed", 3}};
+  run.run(options);
+  options.resume = true;
+  options.identity = {{"seed", 4}};
+  expect_error([&] { TinyRun(folder_).run(options); }, Error::Kind::kInput, "seed is 4, but the run to resume has 3");
+  options.identity = {{"seed", 3}};
+  expect_error([&] { TinyRun(folder_, LoraOptions{2, 2, {"mlp"}}).run(options); }, Error::Kind::kInput, "another model");
+}
+
+TEST_F(TrainingLoop, AFullDiskLeavesThePreviousCheckpoint) {
+  TinyRun run(folder_);
+  run.run(tiny_options(folder_ / "out", 5));
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{100000, 100000};  // less than one checkpoint
+    setrlimit(RLIMIT_FSIZE, &limit);
+    TinyRun full(folder_);
+    LoopOptions options = tiny_options(folder_ / "out", 12);
+    options.resume = true;
+    try {
+      full.run(options);
+    } catch (const Error& error) {
+      _exit(error.exit_code());
+    }
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_EQ(CheckpointFolder(folder_ / "out" / "checkpoints").latest(), 5);
+  TinyRun after(folder_);
+  LoopOptions options = tiny_options(folder_ / "out", 12);
+  options.resume = true;
+  EXPECT_EQ(after.run(options).steps, 12);
+}
+
+TEST(CheckpointFolder, KeepsTheNewestTwoAndIgnoresUnfinishedOnes) {
+  const TestFolder scratch;
+  const fs::path folder = scratch / "checkpoints";
+  CheckpointFolder checkpoints(folder);
+  EXPECT_EQ(checkpoints.latest(), std::nullopt);
+  for (const int64_t step : {10, 20, 30}) {
+    checkpoints.save(step, {{"x", at::full({3}, static_cast<double>(step), at::kFloat)}}, {{"step", step}});
+  }
+  fs::create_directories(folder / "step-00000040.part");
+  EXPECT_EQ(checkpoints.latest(), 30);
+  EXPECT_FALSE(fs::exists(folder / "step-00000010"));
+  EXPECT_TRUE(fs::exists(folder / "step-00000020"));
+  at::Tensor x = at::zeros({3});
+  checkpoints.read_tensors(30, {{"x", x}});
+  EXPECT_TRUE(at::equal(x, at::full({3}, 30.0, at::kFloat)));
+  fs::remove(folder / "latest");  // killed between the rename and `latest`
+  EXPECT_EQ(checkpoints.latest(), 30);
+  at::Tensor wrong = at::zeros({4});
+  EXPECT_THROW(checkpoints.read_tensors(30, {{"x", wrong}}), Error);
+}
+
+}  // namespace
+}  // namespace openwork
