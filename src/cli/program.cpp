@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -67,6 +68,7 @@ int run_parsed(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then an error of write(), reported like a full disk
   CLI::App app(kDescription, "openwork");
   app.footer(kExamples);
   app.set_version_flag("--version", fmt::format("openwork {}", kVersion));

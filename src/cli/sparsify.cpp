@@ -28,6 +28,7 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
   run.adapter = located.adapter;
   run.random = options.start == "random";
   run.gate = parse_gate(options.gate, "--gate");
+  if (run.gate_bias_end && !run.gate_bias) run.gate_bias = default_gate_bias(run.gate);  // a way needs its beginning
   run.loop.multiplier = options.multiplier;
   if (options.multiplier.lowest > options.multiplier.highest) {
     fail_input("the multiplier's lower bound is above its upper one", "--multiplier-min", "choose a smaller one");

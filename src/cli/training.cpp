@@ -125,6 +125,7 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   const bool said = options.verb->get_option("--dtype")->count() > 0;
   run.weights.dtype = said ? choose_dtype(options.common) : run.weights.device.is_cuda() ? at::kBFloat16 : at::kFloat;
   run.save_dtype = options.save_dtype == "fp16" ? at::kHalf : options.save_dtype == "bf16" ? at::kBFloat16 : at::kFloat;
+  check_run_folder(run);
   std::error_code error;
   fs::create_directories(run.out, error);
   if (error) fail_input(fmt::format("the folder cannot be made ({})", error.message()), run.out.string(), "choose another --out");

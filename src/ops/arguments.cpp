@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 namespace openwork {
 namespace {
 
@@ -96,6 +98,11 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
   check_dtype(log_sum_exp, "log_sum_exp", sum_dtype(q));
   check_like(grad_penalty, "grad_penalty", q);
   check_like(log_sum_exp, "log_sum_exp", q);
+}
+
+double scale_of(const at::Tensor& q, std::optional<double> scale) {
+  if (scale) return *scale;
+  return 1 / std::sqrt(static_cast<double>(q.sym_size(3).guard_int(__FILE__, __LINE__)));
 }
 
 at::ScalarType sum_dtype(const at::Tensor& q) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string_view>
 
 namespace openwork {
@@ -21,6 +22,9 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
                                     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                     const at::Tensor& bias, const at::Tensor& out,
                                     const at::Tensor& log_sum_exp, std::string_view gate, int64_t first);
+
+// The scale given, or 1/sqrt(d).
+double scale_of(const at::Tensor& q, std::optional<double> scale);
 
 // The dtype of penalty and of the row log-sum-exp: float64 when q is, else float32.
 at::ScalarType sum_dtype(const at::Tensor& q);

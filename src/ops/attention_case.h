@@ -1,5 +1,5 @@
 // A case of gated attention described once and run as correctness, gradient and speed: sizes, dtype, gate and
-// noise, with inputs made from the case's own seed. Tests and `openwork bench attention` share these.
+// noise, with inputs that follow from the sizes. Tests and `openwork bench attention` share these.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -2,15 +2,13 @@
 //   gated_attention            what callers use; differentiable
 //   gated_attention_forward    the kernel under it; also returns the row log-sum-exp that backward needs
 //   gated_attention_backward   gradients of q, k, v and bias, recomputing scores and gates from the seed
-//   gated_attention_reference  the same by METHOD's lines; gate_uniforms is its noise
+//   gated_attention_reference  the same line by line as docs/operator.md has it; gate_uniforms is its noise
 // Kernels register themselves at the bottom of their own files: cpu/, cuda/, meta/, autograd/.
 #include "ops/gated_attention.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
-
-#include <cmath>
 
 #include "ops/arguments.h"
 
@@ -34,7 +32,7 @@ std::tuple<Tensor, Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k
                                   .findSchemaOrThrow("openwork::gated_attention_forward", "")
                                   .typed<Forward>();
   check_gated_attention(q, k, v, bias, gate, first);
-  const double c = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
+  const double c = scale_of(q, scale);
   auto [out, penalty, active, log_sum_exp] = forward.call(q, k, v, bias, gate, seed, first, c);
   return {out, penalty, active};
 }

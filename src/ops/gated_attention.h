@@ -30,8 +30,8 @@ GatedAttentionResult gated_attention(const at::Tensor& q, const at::Tensor& k, c
                                      std::optional<int64_t> seed = std::nullopt, int64_t first = 0,
                                      std::optional<double> scale = std::nullopt);
 
-// The same by METHOD's lines, one ATen call each: stores several [B, H, T, T] tensors, runs on any device and
-// dtype, and is what every kernel is tested against.
+// The same line by line (docs/operator.md), one ATen call each: stores several [B, H, T, T] tensors, runs on
+// any device and dtype, and is what every kernel is tested against.
 GatedAttentionResult gated_attention_reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                                const at::Tensor& bias, std::string_view gate = kGateScore,
                                                std::optional<int64_t> seed = std::nullopt, int64_t first = 0,

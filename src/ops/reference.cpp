@@ -1,4 +1,5 @@
-// Gated attention by METHOD's lines, in METHOD's names, each one an ATen call; gradients are autograd's.
+// Gated attention by the lines and names of docs/operator.md, each one an ATen call; gradients are
+// autograd's.
 //   S = c q k^T,  P = softmax(S),  g = S + b or log P + b,  z = 1[g + log u - log(1 - u) > 0],
 //   y = (P z) v,  penalty = mean of sigmoid(g),  active = sum of z        over causal pairs j <= i
 // It stores several T x T tensors per head; every kernel is tested against it.
@@ -39,7 +40,7 @@ GatedAttentionResult gated_attention_with_uniforms(const Tensor& q, const Tensor
                                                    const Tensor& uniform, std::optional<double> scale) {
   check_gated_attention(q, k, v, bias, gate, 0);
   const int64_t H = q.size(1), T = q.size(2);
-  const double c = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
+  const double c = scale_of(q, scale);
   const Tensor causal = at::ones({T, T}, q.options().dtype(at::kBool)).tril();  // [T, T]
   const Tensor b = bias.to(q.scalar_type()).view({H, 1, 1});
   const double pairs = std::max(1.0, 0.5 * static_cast<double>(T) * static_cast<double>(T + 1));

@@ -37,15 +37,6 @@ Transformer move_to(const Transformer& model, at::ScalarType dtype, const at::De
   return {model.config(), std::move(moved)};
 }
 
-void check_folder(const RunOptions& options) {
-  std::error_code ignored;
-  const bool used = fs::exists(options.out / "checkpoints", ignored) || fs::exists(options.out / "control", ignored) ||
-                    fs::exists(options.out / "model.safetensors", ignored) || fs::exists(options.out / "metrics.jsonl", ignored);
-  if (used && !options.loop.resume) {
-    fail_input("the folder already holds a run or a model", options.out.string(), "use --resume or another --out");
-  }
-}
-
 // What a checkpoint must agree with.
 nlohmann::json identify(const RunOptions& options, const Batches& batches, const ModelConfig& config) {
   const LoopOptions& loop = options.loop;
@@ -130,6 +121,15 @@ TrainedModel run_control(const RunOptions& options, const Transformer& base, Bat
 
 }  // namespace
 
+void check_run_folder(const RunOptions& options) {
+  std::error_code ignored;
+  const bool used = fs::exists(options.out / "checkpoints", ignored) || fs::exists(options.out / "control", ignored) ||
+                    fs::exists(options.out / "model.safetensors", ignored) || fs::exists(options.out / "metrics.jsonl", ignored);
+  if (used && !options.loop.resume) {
+    fail_input("the folder already holds a run or a model", options.out.string(), "use --resume or another --out");
+  }
+}
+
 double default_gate_bias(GateKind gate) { return gate == GateKind::kScore ? 4 : 5; }
 
 StartingPoint put_gates(const Transformer& base, GateKind gate, std::optional<double> bias) {
@@ -155,7 +155,7 @@ StartingPoint remove_gates(const Transformer& base) {
 }
 
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate) {
-  check_folder(options);
+  check_run_folder(options);
   if (options.adapter && options.weights.lora) {
     fail_input("the model is an adapter already", options.model, "train all its weights (--full), or start from its base");
   }

@@ -36,7 +36,10 @@ struct RunOptions {
 // Measures a model on the held-out blocks.
 using Evaluate = std::function<Evaluation(const Transformer& model, const std::string& name)>;
 
-// Fails where OUT already holds a run and `loop.resume` is off. A report with a signal in it is of a run that was
+// Fails where OUT already holds a run or a model and `loop.resume` is off.
+void check_run_folder(const RunOptions& options);
+
+// Trains, saves, opens what was saved and measures that. A report with a signal in it is of a run that was
 // interrupted after a checkpoint and holds no measurement.
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate);
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void copy_file(const fs::path& from, const fs::path& to) {
+void copy_if_there(const fs::path& from, const fs::path& to) {
   std::error_code ignored;
   if (!fs::is_regular_file(from, ignored) || fs::equivalent(from, to, ignored)) return;
   write_text_file(to, MappedFile(from).text());
@@ -34,10 +34,10 @@ void copy_tokenizer(const fs::path& from, const fs::path& folder) {
   fs::create_directories(folder, ignored);
   if (fs::is_directory(from, ignored)) {
     for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"}) {
-      copy_file(from / name, folder / name);
+      copy_if_there(from / name, folder / name);
     }
   } else if (from.extension() == ".json") {
-    copy_file(from, folder / "tokenizer.json");
+    copy_if_there(from, folder / "tokenizer.json");
   } else if (from.extension() == ".gguf") {
     write_gguf_tokenizer(from, folder);
   }

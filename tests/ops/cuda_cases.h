@@ -25,7 +25,8 @@ class OnGpu : public testing::Test {
   const at::Device gpu_{at::kCUDA, 0};
 };
 
-// Edges so close to their threshold that float32 may open them differently: |g + logit u| <= 1e-3, in float64.
+// Edges so close to their threshold that float32 may open them differently: |g + logit u| <= 1e-3, in
+// float64.
 inline at::Tensor is_undecided(const AttentionCase& of, const AttentionInputs& inputs) {
   const AttentionInputs exact = inputs.to(at::kDouble);
   const at::Tensor keys = exact.k.repeat_interleave(of.H / of.Hkv, 1);

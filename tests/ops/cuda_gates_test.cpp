@@ -22,14 +22,16 @@ class CudaGates : public OnGpu {
       for (const std::string kind : {"hard", "sampled"}) {
         AttentionCase of{2, 3, 3, 17, 8, dtype, gate};
         if (kind == "sampled") of.seed = get("seed").item<int64_t>();
-        AttentionInputs inputs{get("q"),        get("k"),           get("v"), get(gate + "." + kind + ".bias"),
+        AttentionInputs inputs{get("q"),        get("k"),
+                               get("v"),        get(gate + "." + kind + ".bias"),
                                get("grad_out"), get("grad_penalty")};
         inputs = inputs.to(dtype);
         inputs.bias = inputs.bias.to(at::kFloat);
         const auto wanted = named_results(run_reference(of, inputs.to(at::kDouble)));
         const auto seen = named_results(run_operator(of, inputs.to(gpu_)));
         for (size_t n = 0; n < seen.size(); ++n) {
-          EXPECT_LE(relative_error(seen[n].value, wanted[n].value), tolerance) << gate << kind << seen[n].name;
+          EXPECT_LE(relative_error(seen[n].value, wanted[n].value), tolerance)
+              << gate << kind << seen[n].name;
         }
       }
     }
@@ -46,9 +48,15 @@ class CudaGates : public OnGpu {
   std::unique_ptr<TensorFile> file_ = open_weights("tests/data/gates.safetensors");
 };
 
-TEST_F(CudaGates, AgreeWithTheOracleInFloat32) { expect_oracle(at::kFloat, 1e-5); }
-TEST_F(CudaGates, AgreeWithTheOracleInBFloat16) { expect_oracle(at::kBFloat16, 2e-2); }
-TEST_F(CudaGates, AgreeWithTheOracleInFloat16) { expect_oracle(at::kHalf, 2e-2); }
+TEST_F(CudaGates, AgreeWithTheOracleInFloat32) {
+  expect_oracle(at::kFloat, 1e-5);
+}
+TEST_F(CudaGates, AgreeWithTheOracleInBFloat16) {
+  expect_oracle(at::kBFloat16, 2e-2);
+}
+TEST_F(CudaGates, AgreeWithTheOracleInFloat16) {
+  expect_oracle(at::kHalf, 2e-2);
+}
 
 // A gate's threshold in u is sigmoid(-g): gates equal at many biases mean uniforms equal.
 TEST_F(CudaGates, OpenWhereTheCpusUniformsSay) {
@@ -64,7 +72,8 @@ TEST_F(CudaGates, OpenWhereTheCpusUniformsSay) {
           AttentionInputs exact = inputs.to(at::kDouble);
           exact.v = at::eye(of.T, at::kDouble).expand({of.B, of.Hkv, of.T, of.T});
           const Tensor wanted = run_reference(of, exact).result.out.ne(0);
-          const Tensor differs = reveal(of, inputs).ne(wanted).logical_and(is_undecided(of, inputs).logical_not());
+          const Tensor differs =
+              reveal(of, inputs).ne(wanted).logical_and(is_undecided(of, inputs).logical_not());
           EXPECT_EQ(differs.sum().item<int64_t>(), 0) << describe(of) << " bias " << bias;
         }
       }
@@ -80,7 +89,8 @@ TEST_F(CudaGates, DoNotDependOnHowTheBatchIsSplit) {
   AttentionCase half = of;
   half.B = 2;
   half.first = 2;
-  const AttentionInputs second{all.q.narrow(0, 2, 2),        all.k.narrow(0, 2, 2), all.v.narrow(0, 2, 2), all.bias,
+  const AttentionInputs second{all.q.narrow(0, 2, 2),        all.k.narrow(0, 2, 2),
+                               all.v.narrow(0, 2, 2),        all.bias,
                                all.grad_out.narrow(0, 2, 2), all.grad_penalty.narrow(0, 2, 2)};
   EXPECT_TRUE(reveal(half, second).equal(whole.narrow(0, 2, 2)));
 }

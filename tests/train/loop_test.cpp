@@ -2,13 +2,14 @@
 // that goes wrong takes the last checkpoint with it.
 #include "train/loop.h"
 
-#include <fcntl.h>
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "base/progress.h"
 #include "train/checkpoint.h"
@@ -17,7 +18,6 @@
 namespace openwork {
 namespace {
 
-using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 class TrainingLoop : public testing::Test {
@@ -99,7 +99,7 @@ TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBits) {
 }
 
 TEST_F(TrainingLoop, AnInterruptWritesACheckpointAndSaysSo) {
-  TinyRun run(folder_), again(folder_), whole(folder_);
+  TinyRun run(folder_);
   LoopOptions options = tiny_options(folder_ / "out", 300);
   options.checkpoint_every = 0;
   std::thread interrupt([&] {
@@ -124,7 +124,7 @@ TEST_F(TrainingLoop, ALossThatIsNotFiniteEndsTheRunWithTheLastCheckpointIntact) 
   options.steps = 40;
   options.learning_rate = 1e30;
   options.adamw.clip = 0;
-  expect_error([&] { broken.run(options); }, Error::Kind::kFailure, "not finite");
+  expect_failure(Error::Kind::kFailure, "not finite", [&] { broken.run(options); });
   EXPECT_EQ(CheckpointFolder(folder_ / "out" / "checkpoints").latest(), before);
   TinyRun after(folder_);
   options.learning_rate = 1e-3;
@@ -138,9 +138,9 @@ TEST_F(TrainingLoop, RefusesToResumeAnotherRun) {
   run.run(options);
   options.resume = true;
   options.identity = {{"seed", 4}};
-  expect_error([&] { TinyRun(folder_).run(options); }, Error::Kind::kInput, "seed is 4, but the run to resume has 3");
+  expect_failure(Error::Kind::kInput, "seed is 4, but the run to resume has 3", [&] { TinyRun(folder_).run(options); });
   options.identity = {{"seed", 3}};
-  expect_error([&] { TinyRun(folder_, LoraOptions{2, 2, {"mlp"}}).run(options); }, Error::Kind::kInput, "another model");
+  expect_failure(Error::Kind::kInput, "another model", [&] { TinyRun(folder_, LoraOptions{2, 2, {"mlp"}}).run(options); });
 }
 
 TEST_F(TrainingLoop, AFullDiskLeavesThePreviousCheckpoint) {

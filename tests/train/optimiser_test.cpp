@@ -34,7 +34,13 @@ TEST(AdamW, EqualsPyTorchAfterOneAndTwentySteps) {
     for (const TrainedTensor& tensor : weights.tensors()) {
       const std::string name = "after_" + std::to_string(step) + "." + tensor.name;
       if (!golden.contains(name)) continue;
-      expect_close(weights.master(tensor), golden.at(name), name, 1e-5, 0);
+      at::Tensor seen = weights.master(tensor), wanted = golden.at(name);
+      if (tensor.name.ends_with("attn.c_attn.bias")) {
+        // Softmax does not see a key bias: its gradient is rounding noise, and AdamW makes whole steps of noise.
+        const auto without_keys = [](const at::Tensor& bias) { const auto parts = bias.chunk(3); return at::cat({parts[0], parts[2]}); };
+        seen = without_keys(seen), wanted = without_keys(wanted);
+      }
+      expect_close(seen, wanted, name, 1e-5, 0);
       ++compared;
     }
     EXPECT_EQ(compared, 6);

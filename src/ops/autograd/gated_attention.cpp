@@ -5,8 +5,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <cmath>
-
 #include "ops/arguments.h"
 
 namespace openwork {
@@ -61,7 +59,7 @@ std::tuple<Tensor, Tensor, Tensor> differentiable(const Tensor& q, const Tensor&
                                                   const Tensor& bias, std::string_view gate, Seed seed,
                                                   int64_t first, std::optional<double> scale) {
   check_gated_attention(q, k, v, bias, gate, first);
-  const double c = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
+  const double c = scale_of(q, scale);
   auto results = GatedAttention::apply(q, k, v, bias, std::string(gate), seed, first, c);
   return {results[0], results[1], results[2]};
 }

@@ -1,10 +1,9 @@
-// Backward pass of gated attention for one block of query rows (METHOD 1). Scores and gates are made again
-// from q, k, the row log-sum-exp and the seed. Phases:
+// Backward pass of gated attention for one block of query rows (docs/operator.md). Scores and gates are made
+// again from q, k, the row log-sum-exp and the seed. Phases:
 //   1. load q and dy (both ways round), the log-sum-exp and D_i = dy_i . y_i
 //   2. per tile: S, dA, gates; dS (logprob: still without its G_i term); dv += (P z)^T dy
-//   3. score: dq += dS k, dk += dS^T q at once. logprob: G_i = sum of dg over the row first, then a second
-//   walk
-//      takes P G off dS and adds dq, dk; tiles that were not kept are computed again
+//   3. score: dq += dS k, dk += dS^T q at once; logprob: G_i = sum of dg over the row first, then a second
+//      walk takes P G off dS and adds dq, dk, making again the tiles that were not kept
 //   4. write dq, G and the block's part of the bias gradient
 // A call computes rows (dq), columns (dk, dv) or both; the sums have the same order either way.
 #include "ops/cpu/gate.h"
@@ -96,8 +95,15 @@ class BackwardBlock {
       space_.G[r] = exists && LogProb && !part_.rows ? gate_sums[r] : 0;
       space_.sums[r] = 0;
     }
-    load_side(problem_.out, Real(1), space_.grad_q, space_.queries_t);
     load_side(problem_.grad_out, Real(1), space_.grads, space_.grads_t);
+    find_D();
+    load_side(problem_.q, static_cast<Real>(problem_.scale), space_.queries, space_.queries_t);
+    __builtin_memset(space_.grad_q, 0, kRows * block_.padded * sizeof(Real));
+  }
+
+  // D_i = dy_i . y_i; y passes through the places of dq and q, which come after it.
+  void find_D() {
+    load_side(problem_.out, Real(1), space_.grad_q, space_.queries_t);
     for (int64_t r = 0; r < kRows; r += kLanes) {
       Lanes<Real> D{};
       for (int64_t e = 0; e < problem_.d; ++e) {
@@ -105,8 +111,6 @@ class BackwardBlock {
       }
       store(space_.D + r, D);
     }
-    load_side(problem_.q, static_cast<Real>(problem_.scale), space_.queries, space_.queries_t);
-    __builtin_memset(space_.grad_q, 0, kRows * block_.padded * sizeof(Real));
   }
 
   // S and dA of the tile become P and dS, weights become P z; returns the number of open gates.
@@ -147,6 +151,7 @@ class BackwardBlock {
     return any != 0;
   }
 
+  // The gradient of kLanes rows: dg, then dS = P (z dA - D) + dg.
   int64_t differentiate_lanes(int64_t tile, int64_t columns, int64_t r, Real* scores, Real* slopes,
                               Real* weights) {
     const Lanes<Real> log_sum_exp = load(space_.log_sum_exp + r), D = load(space_.D + r);

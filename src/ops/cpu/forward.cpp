@@ -1,9 +1,8 @@
-// Forward pass of gated attention for one block of query rows (METHOD 1). Phases:
+// Forward pass of gated attention for one block of query rows (docs/operator.md). Phases:
 //   1. transpose the queries, so that a vector holds one key's scores with neighbouring queries
 //   2. logprob only: walk the tiles once for the row log-sum-exp, keeping what fits
 //   3. walk the tiles: P = exp(S - shift), gates, out += (P z) v; for score, shift is the running maximum of
-//   the
-//      row and earlier sums are rescaled when it grows, for logprob it is the log-sum-exp itself
+//      the row and earlier sums are rescaled when it grows, for logprob it is the log-sum-exp itself
 //   4. write out, log-sum-exp, and the block's part of penalty and active
 #include "ops/cpu/gate.h"
 #include "ops/cpu/noise.h"

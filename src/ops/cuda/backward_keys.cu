@@ -29,7 +29,8 @@ struct KeyBlock {
   __device__ __forceinline__ void load(int h, int tile, int stage) {
     const Problem& p = a.problem;
     const int first = tile * kQueries;
-    const TileLoader<Element, D, kQueries, kThreads, Order::kPlain> q(head_of<Element>(p.q, b, h), p.q.row, p.T);
+    const TileLoader<Element, D, kQueries, kThreads, Order::kPlain> q(head_of<Element>(p.q, b, h), p.q.row,
+                                                                      p.T);
     const TileLoader<Element, D, kQueries, kThreads, Order::kPlain> dy(head_of<Element>(a.grad_out, b, h),
                                                                        a.grad_out.row, p.T);
     q.load(queries + stage * kTileBytes, first);
@@ -64,7 +65,7 @@ struct KeyBlock {
                                               hard_floor(a.problem, h));
       } else {
         differentiate_columns<kSampled, false>(a.problem, S, dA, rows, c2, counter, noise.quads, weight,
-                                              hard_floor(a.problem, h));
+                                               hard_floor(a.problem, h));
       }
 #pragma unroll
       for (int n = 0; n < kStep / 8; n += 2) {
@@ -100,8 +101,8 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kKeyBlocks)
   Element* own_v = v_tile + warp * 16 * kPitch<D>;
   const uint32_t queries = shared_address(v_tile + kWarps * 16 * kPitch<D>);
   const auto* states = reinterpret_cast<const RowState*>(shared + BackwardShape<D>::kQueryBytes);
-  Block run{a, queries, queries + 2 * Block::kTileBytes, states, b, lane, block_key + warp * 16,
-            p.scale * kLog2E};
+  Block run{a, queries, queries + 2 * Block::kTileBytes, states,
+            b, lane,    block_key + warp * 16,           p.scale * kLog2E};
   load_tile<Element, D, kWarps * 16, kWarps * 32, Order::kPairs>(
       shared_address(k_tile), head_of<Element>(p.k, b, kv_head), p.k.row, block_key, p.T);
   load_tile<Element, D, kWarps * 16, kWarps * 32, Order::kPairs>(
@@ -139,8 +140,8 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kKeyBlocks)
                            head_of<Element>(a.grad_k, b, kv_head), a.grad_k.row, run.first_key, p.T);
   }
   if constexpr (make != Make::kKeys) {
-    store_sums<Element, D>(own_v, run.dv, 2 * g, 2 * g + 1, 1.f, 1.f,
-                           head_of<Element>(a.grad_v, b, kv_head), a.grad_v.row, run.first_key, p.T);
+    store_sums<Element, D>(own_v, run.dv, 2 * g, 2 * g + 1, 1.f, 1.f, head_of<Element>(a.grad_v, b, kv_head),
+                           a.grad_v.row, run.first_key, p.T);
   }
 }
 
@@ -179,12 +180,18 @@ cudaError_t launch_fast_keys(const Backward& a, cudaStream_t stream) {
 
 int fast_shared_bytes(int d) {
   switch (d) {
-    case 32: return BackwardShape<32>::kKeyBytes;
-    case 64: return BackwardShape<64>::kKeyBytes;
-    case 80: return BackwardShape<80>::kKeyBytes;
-    case 96: return BackwardShape<96>::kKeyBytes;
-    case 128: return BackwardShape<128>::kKeyBytes;
-    default: return BackwardShape<256>::kKeyBytes;
+    case 32:
+      return BackwardShape<32>::kKeyBytes;
+    case 64:
+      return BackwardShape<64>::kKeyBytes;
+    case 80:
+      return BackwardShape<80>::kKeyBytes;
+    case 96:
+      return BackwardShape<96>::kKeyBytes;
+    case 128:
+      return BackwardShape<128>::kKeyBytes;
+    default:
+      return BackwardShape<256>::kKeyBytes;
   }
 }
 

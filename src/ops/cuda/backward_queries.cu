@@ -54,7 +54,8 @@ struct QueryBlock {
       if (wide) {
         differentiate_rows<kSampled, true, false>(a.problem, S, dA, state, c2, here, weight, floor, gate_sum);
       } else {
-        differentiate_rows<kSampled, false, false>(a.problem, S, dA, state, c2, here, weight, floor, gate_sum);
+        differentiate_rows<kSampled, false, false>(a.problem, S, dA, state, c2, here, weight, floor,
+                                                   gate_sum);
       }
       if constexpr (walk != Walk::kGateSum) {
 #pragma unroll
@@ -113,10 +114,16 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
   Element* own_dy = dy_tile + warp * 16 * kPitch<D>;
   const uint32_t keys = shared_address(dy_tile + kWarps * 16 * kPitch<D>);
   const double pairs = 0.5 * p.T * (p.T + 1.0);
-  Block run{a, keys, keys + 2 * Block::kTileBytes,
-            {head_of<Element>(p.k, b, kv_head), p.k.row, p.T}, {head_of<Element>(p.v, b, kv_head), p.v.row, p.T},
-            lane, block_row + warp * 16, p.scale * kLog2E,
-            static_cast<float>(a.grad_penalty[head] / pairs), hard_floor(p, h)};
+  Block run{a,
+            keys,
+            keys + 2 * Block::kTileBytes,
+            {head_of<Element>(p.k, b, kv_head), p.k.row, p.T},
+            {head_of<Element>(p.v, b, kv_head), p.v.row, p.T},
+            lane,
+            block_row + warp * 16,
+            p.scale * kLog2E,
+            static_cast<float>(a.grad_penalty[head] / pairs),
+            hard_floor(p, h)};
   load_tile<Element, D, kWarps * 16, kWarps * 32, Order::kPlain>(
       shared_address(q_tile), head_of<Element>(p.q, b, h), p.q.row, block_row, p.T);
   load_tile<Element, D, kWarps * 16, kWarps * 32, Order::kPlain>(
@@ -126,8 +133,8 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
   __syncthreads();
   run.q.take(shared_address(own_q), lane);
   run.dy.take(shared_address(own_dy), lane);
-  const float D_row = multiply_rows<Element, D>(own_dy, head_of<Element>(a.out, b, h), a.out.row,
-                                                run.first_row, p.T, lane);
+  const float D_row =
+      multiply_rows<Element, D>(own_dy, head_of<Element>(a.out, b, h), a.out.row, run.first_row, p.T, lane);
   const float bias2 = bias_in_log2(p.bias[h]);
   const NoiseRows noise = noise_rows(p, b, h);
   RowState* states = a.states + static_cast<int64_t>(head) * p.T;

@@ -3,16 +3,6 @@
 //   score    one walk: g needs the score alone, so softmax runs online against a reference per row
 //   logprob  two walks: the first makes each row's log-sum-exp, the second has P and so g = log P + b
 // Sixteen keys without an open gate in a warp's rows skip their product with V.
-#ifndef OW_FB
-#define OW_FB 4
-#define OW_FW 4
-#define OW_FS 32
-#endif
-#ifndef OW_FB128
-#define OW_FB128 2
-#define OW_FK128 64
-#define OW_FH128 true
-#endif
 #include "ops/cuda/forward.cuh"
 #include "ops/cuda/sizes.cuh"
 
@@ -21,11 +11,11 @@ namespace {
 
 template <int D>
 struct ForwardShape {
-  static constexpr int kWarps = OW_FW;
-  static constexpr int kKeys = D <= 96 ? 64 : D <= 128 ? OW_FK128 : 32;  // keys of a tile
-  static constexpr int kStep = D <= 128 ? OW_FS : 16;                    // of which this many in registers
-  static constexpr bool kHoldQ = D <= 96 ? true : D <= 128 ? OW_FH128 : false;  // q as registers
-  static constexpr int kBlocks = D <= 64 ? OW_FB : D <= 128 ? OW_FB128 : 1;  // that a multiprocessor should hold
+  static constexpr int kWarps = 4;                  // of a block, sixteen rows each
+  static constexpr int kKeys = D <= 128 ? 64 : 32;  // of a tile
+  static constexpr int kStep = D <= 128 ? 32 : 16;  // of which this many are in registers at once
+  static constexpr bool kHoldQ = D <= 128;          // q as registers
+  static constexpr int kBlocks = D <= 64 ? 4 : D <= 128 ? 2 : 1;  // that a multiprocessor should hold
   static constexpr int kBytes = (kWarps * 16 + 4 * kKeys) * kPitch<D> * 2;
 };
 
@@ -80,7 +70,7 @@ struct ForwardBlock {
     float p[kTiles][4];
     score(p, first_key, place);
     make_probabilities(rows, p, c2, kLowest2, first_key == 0,
-                       [&](float (&S)[kTiles][4]) { score(S, first_key, place); });
+                       [&](float(&S)[kTiles][4]) { score(S, first_key, place); });
   }
 
   __device__ __forceinline__ void take_gated(int first_key, uint32_t place) {
@@ -94,7 +84,7 @@ struct ForwardBlock {
       if (narrow) exponentiate(p, rows.m2, c2, unused);
     } else {
       narrow = make_probabilities(rows, p, c2, bias2, first_key == 0,
-                                  [&](float (&S)[kTiles][4]) { score(S, first_key, place); });
+                                  [&](float(&S)[kTiles][4]) { score(S, first_key, place); });
     }
     if (narrow) {
       gate_edges<D, kTiles, kSampled, false>(rows, p, opened, c2, a.problem, here);

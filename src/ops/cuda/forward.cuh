@@ -58,10 +58,9 @@ __device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float 
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      S[n][c] = exp2_fast(fmaf(S[n][c], c2, -m2[c / 2]));
-      sum[c / 2] += S[n][c];
-    }
+    for (int c = 0; c < 4; ++c) S[n][c] = exp2_fast(fmaf(S[n][c], c2, -m2[c / 2]));
+    sum[0] += S[n][0] + S[n][1];  // in pairs, as gate_pair adds them again
+    sum[1] += S[n][2] + S[n][3];
   }
 }
 
@@ -70,8 +69,8 @@ __device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float 
 // made again (`again`), since looking for the largest of every step costs more than the rare second try.
 // False, with scores left as they are, where a row is wide and its gates need g itself.
 template <int D, int kTiles, class Again>
-__device__ __forceinline__ bool make_probabilities(RowSums<D>& rows, float (&S)[kTiles][4], float c2, float bias2,
-                                                   bool first, Again again) {
+__device__ __forceinline__ bool make_probabilities(RowSums<D>& rows, float (&S)[kTiles][4], float c2,
+                                                   float bias2, bool first, Again again) {
   float sum[2];
   if (first || rows.is_wide()) raise_reference(rows, S, c2, bias2);
   if (rows.is_wide()) return false;
@@ -97,48 +96,67 @@ __device__ __forceinline__ void settle_reference(RowSums<D>& rows, float bias2) 
   rows.set_offsets({bias2, bias2});
 }
 
+// Two neighbouring edges of row r: probabilities (of wide rows: scores) become gated probabilities. Returns
+// how many opened. Where gates are hard, all that is wanted of E = p * odds comes from the pair's sum and
+// product.
+template <int D, bool kSampled, bool kWide>
+__device__ __forceinline__ float gate_pair(RowSums<D>& rows, int r, float& first, float& second,
+                                           const uint32_t (&words)[2], float c2) {
+  float z[2];
+  const float odds = rows.odds[r];
+  if constexpr (!kSampled && !kWide) {
+    const float sum = odds * (first + second), product = odds * odds * (first * second);
+    rows.penalty = fmaf(fmaf(2.f, product, sum), reciprocal_fast(1.f + sum + product), rows.penalty);
+    z[0] = open_hard(first, odds * kSteep, rows.floor);
+    z[1] = open_hard(second, odds * kSteep, rows.floor);
+  } else {
+    float E[2] = {first * odds, second * odds};
+    if constexpr (kWide) {
+      const float x2[2] = {fmaf(first, c2, -rows.m2[r]), fmaf(second, c2, -rows.m2[r])};
+      first = exp2_fast(x2[0]), second = exp2_fast(x2[1]);
+      rows.l[r] += first + second;
+      E[0] = gate_odds_wide(x2[0], rows.offset2[r]), E[1] = gate_odds_wide(x2[1], rows.offset2[r]);
+    }
+    rows.penalty += add_sigmoids(E[0], E[1]);
+    z[0] = open_gate<kSampled>(E[0], words[0], rows.floor);
+    z[1] = open_gate<kSampled>(E[1], words[1], rows.floor);
+  }
+  first *= z[0];
+  second *= z[1];
+  return z[0] + z[1];
+}
+
 // Probabilities (of wide rows: scores) become gated probabilities in place. opened[n] counts the lane's open
 // gates of sixteen keys; counters[r] is the Philox counter of row r's first four keys here.
 template <int D, int kTiles, bool kSampled, bool kWide>
-__device__ __forceinline__ void gate_edges(RowSums<D>& rows, float (&p)[kTiles][4], float (&opened)[kTiles / 2],
-                                           float c2, const Problem& problem, const uint64_t (&counters)[2]) {
+__device__ __forceinline__ void gate_edges(RowSums<D>& rows, float (&p)[kTiles][4],
+                                           float (&opened)[kTiles / 2], float c2, const Problem& problem,
+                                           const uint64_t (&counters)[2]) {
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) {
     opened[n / 2] = 0;
+    Philox4 noise[2] = {};
+    const uint64_t quad = n * 2 + (threadIdx.x & 3);
+    if constexpr (kSampled) draw_fours<2>(problem, {counters[0] + quad, counters[1] + quad}, noise);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      Philox4 noise{};
-      if constexpr (kSampled) noise = draw_four(problem, counters[r] + n * 2 + (threadIdx.x & 3));
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float E[2];
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          float& entry = p[n + half][2 * r + c];
-          if constexpr (kWide) {
-            const float x2 = fmaf(entry, c2, -rows.m2[r]);
-            entry = exp2_fast(x2);
-            rows.l[r] += entry;
-            E[c] = gate_odds_wide(x2, rows.offset2[r]);
-          } else {
-            E[c] = gate_odds(entry, rows.odds[r]);
-          }
-          const float z = open_gate<kSampled>(E[c], noise.word[2 * half + c], rows.floor);
-          entry *= z;
-          opened[n / 2] += z;
-        }
-        rows.penalty += add_sigmoids(E[0], E[1]);
+        float& first = p[n + half][2 * r];
+        float& second = p[n + half][2 * r + 1];
+        const uint32_t words[2] = {noise[r].word[2 * half], noise[r].word[2 * half + 1]};
+        opened[n / 2] += gate_pair<D, kSampled, kWide>(rows, r, first, second, words, c2);
       }
     }
     rows.active += opened[n / 2];
   }
 }
 
-// A warp's rows out, through sixteen rows of shared memory of its own, kPitch<D> apart: y, normalised by the sum over all causal keys, gated or not; the log-sum-exp; and this warp's
-// share of penalty and active.
+// A warp's rows out, through sixteen rows of shared memory of its own, kPitch<D> apart: y, normalised by the
+// sum over all causal keys, gated or not; the log-sum-exp; and this warp's share of penalty and active.
 template <class Element, int D, bool kLogProb>
-__device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D>& rows, Element* own, int b, int h,
-                                            int first_row) {
+__device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D>& rows, Element* own, int b,
+                                            int h, int first_row) {
   const Problem& p = a.problem;
   const int lane = threadIdx.x & 31, row = first_row + lane / 4;
   const int64_t head = static_cast<int64_t>(b) * p.H + h;
@@ -156,8 +174,8 @@ __device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D>& 
     if (row < p.T) log_sum_exp[row] = log_sum_exp2[0] * kLn2;
     if (row + 8 < p.T) log_sum_exp[row + 8] = log_sum_exp2[1] * kLn2;
   }
-  store_sums<Element, D>(own, rows.y, lane / 4, lane / 4 + 8, factor[0], factor[1], head_of<Element>(a.out, b, h),
-                         a.out.row, first_row, p.T);
+  store_sums<Element, D>(own, rows.y, lane / 4, lane / 4 + 8, factor[0], factor[1],
+                         head_of<Element>(a.out, b, h), a.out.row, first_row, p.T);
   if (first_row >= p.T) return;
   const float penalty = sum_over_warp(rows.penalty);
   const int active = sum_over_warp(static_cast<int>(rows.active));

@@ -1,7 +1,8 @@
 // The forward pass for Hopper, as forward.cu but with warpgroup products: a warpgroup takes 64 query rows,
-// a block kGroups of them over the same key tiles of 64. A tile without an open gate in a warpgroup's rows skips its product
-// with V (hard gates; sampled ones are never that sparse).
+// a block kGroups of them over the same key tiles of 64. A tile without an open gate in a warpgroup's rows
+// skips its product with V (hard gates; sampled ones are never that sparse).
 #include "ops/cuda/forward.cuh"
+#include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
 
 namespace openwork::cuda {
@@ -22,14 +23,16 @@ struct HopperGroup {
   static constexpr int kTile = kPanelTileBytes<D>, kTiles = kGroupRows / 8;
 
   const Forward& a;
-  uint32_t shared;       // q of every group, two tiles of k, two of v
+  uint32_t shared;  // q of every group, two tiles of k, two of v
   PanelLoader<Element, D, Order::kQuads> k, v;
   int group, lane, first_row, tiles;  // first_row of this warp
   float c2, bias2;
   uint64_t counters[2];
   RowSums<D> rows;
 
-  __device__ __forceinline__ uint32_t key_tile(int stage) const { return shared + (Shape::kGroups + stage) * kTile; }
+  __device__ __forceinline__ uint32_t key_tile(int stage) const {
+    return shared + (Shape::kGroups + stage) * kTile;
+  }
   __device__ __forceinline__ uint32_t value_tile(int stage) const { return key_tile(2 + stage); }
 
   __device__ __forceinline__ void load(int tile, bool with_values) {
@@ -63,12 +66,13 @@ struct HopperGroup {
   __device__ __forceinline__ void score(float (&S)[kTiles][4], int tile) {
     fence_group();
     multiply_rows<Element, D>(S, describe_tile(shared + group * kTile), describe_tile(key_tile(tile & 1)));
+    commit_group();
     wait_group<0>();
     hold(S);
     mask(S, tile);
   }
   __device__ __forceinline__ bool normalise(float (&S)[kTiles][4], float bias2, int tile) {
-    return make_probabilities(rows, S, c2, bias2, tile == 0, [&](float (&again)[kTiles][4]) {
+    return make_probabilities(rows, S, c2, bias2, tile == 0, [&](float(&again)[kTiles][4]) {
       multiply_rows_alone<Element, D>(again, shared + group * kTile, key_tile(tile & 1));
       mask(again, tile);
     });
@@ -158,6 +162,8 @@ __global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::bloc
   // 3. Rows out, through the tiles, which nothing reads any more.
   Element* own = reinterpret_cast<Element*>(unaligned + (shared - start)) + warp * 16 * kPitch<D>;
   finish_rows<Element, D, kLogProb>(a, run.rows, own, b, h, run.first_row);
+#else
+  __trap();  // built without sm_90a: launch.h's users ask for this on Hopper only
 #endif
 }
 
@@ -185,12 +191,7 @@ cudaError_t launch_gate(const Forward& a, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launch_hopper_forward(const Forward& a, cudaStream_t stream) {
-  const bool half = a.problem.element == Element::kFloat16;
-  switch (a.problem.d) {
-    case 64: return half ? launch_gate<__half, 64>(a, stream) : launch_gate<__nv_bfloat16, 64>(a, stream);
-    case 128: return half ? launch_gate<__half, 128>(a, stream) : launch_gate<__nv_bfloat16, 128>(a, stream);
-    default: return cudaErrorInvalidValue;
-  }
+  OPENWORK_FOR_GROUP_SIZE(launch_gate, a, stream)
 }
 
 }  // namespace openwork::cuda

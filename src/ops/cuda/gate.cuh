@@ -42,7 +42,9 @@ __device__ __forceinline__ Uniform uniform_of_word(uint32_t word) {
 }
 
 // E of an edge, without and with an exponential of its own; x2 = log2 p.
-__device__ __forceinline__ float gate_odds(float p, float odds) { return p * odds; }
+__device__ __forceinline__ float gate_odds(float p, float odds) {
+  return p * odds;
+}
 __device__ __forceinline__ float gate_odds_wide(float x2, float offset2) {
   return exp2_fast(fminf(x2 + offset2, kWideOffset2));
 }
@@ -50,7 +52,9 @@ __device__ __forceinline__ float gate_odds_wide(float x2, float offset2) {
 // z as 1 or 0. Steps are made by multiply-adds that saturate to [0, 1], which the chip has more of than
 // comparisons: the smallest difference of two floats in use, times kSteep, is at least 1.
 inline constexpr float kSteep = 1e20f;
-__device__ __forceinline__ float open_hard(float E, float floor) { return __saturatef(fmaf(E, kSteep, -floor)); }
+__device__ __forceinline__ float open_hard(float E, float steep, float floor) {
+  return __saturatef(fmaf(E, steep, -floor));
+}
 // What open_hard takes off: kSteep, or more than any E where a head is closed outright (logprob, b <= 0), so
 // that a P rounded above 1 opens nothing.
 __device__ __forceinline__ float hard_floor(const Problem& p, int h) {
@@ -62,7 +66,7 @@ __device__ __forceinline__ float open_sampled(float E, const Uniform& u) {
 template <bool kSampled>
 __device__ __forceinline__ float open_gate(float E, uint32_t word, float floor) {
   if constexpr (kSampled) return open_sampled(E, uniform_of_word(word));
-  return open_hard(E, floor);
+  return open_hard(E, kSteep, floor);
 }
 
 // sigmoid(g) of two edges, added: one division for both.
@@ -86,37 +90,47 @@ __device__ __forceinline__ EdgeGradient differentiate_edge(float P, float E, uin
   float z;
   edge.gate = weight * fmaf(-sigmoid, sigmoid, sigmoid);
   if constexpr (kSampled) {
-    // Halves of a word are left out here: a slope needs no more than a word's own precision.
-    const float up = __uint2float_rn(word) * E, down = __uint2float_rn(~word);
+    // u's own half is left out: a slope needs no more than a word's precision. 1 - u keeps it, so that the
+    // sum stays above 0 where E is 0.
+    const float up = __uint2float_rn(word) * E, down = __uint2float_rn(~word) + 0.5f;
     const float s = up * reciprocal_fast(up + down);
     z = __saturatef(fmaf(s, kSteep, -0.5f * kSteep));
     edge.gate = fmaf(PdA, fmaf(-s, s, s), edge.gate);
   } else {
-    z = open_hard(E, floor);
+    z = open_hard(E, kSteep, floor);
   }
   edge.gated = P * z;
   edge.score = fmaf(-P, row_term, fmaf(PdA, z, edge.gate));
   return edge;
 }
 
-// The words of four neighbouring keys: base/philox.h's function with its round keys from constant memory.
-__device__ __forceinline__ Philox4 draw_four(const Problem& p, uint64_t counter) {
-  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32), c2 = 0, c3 = 0;
+// The words of four neighbouring keys: base/philox.h's function with its round keys from constant memory. Of
+// several rows at once, round by round, so that one draw's multiplications fill the waits of another's.
+template <int kRows>
+__device__ __forceinline__ void draw_fours(const Problem& p, const uint64_t (&counters)[kRows],
+                                           Philox4 (&draws)[kRows]) {
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    draws[r] = {{static_cast<uint32_t>(counters[r]), static_cast<uint32_t>(counters[r] >> 32), 0, 0}};
+  }
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0;
-    const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2;
-    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ p.round_keys[2 * round];
-    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ p.round_keys[2 * round + 1];
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      uint32_t(&c)[4] = draws[r].word;
+      const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c[0];
+      const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c[2];
+      c[0] = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ p.round_keys[2 * round];
+      c[2] = static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ p.round_keys[2 * round + 1];
+      c[1] = static_cast<uint32_t>(p1);
+      c[3] = static_cast<uint32_t>(p0);
+    }
   }
-  return {{c0, c1, c2, c3}};
 }
 
 // Places of the uniforms: counter of a row's first four keys (gate_counter of base/philox.h).
 struct NoiseRows {
-  uint64_t head;   // (first + b)*H + h
+  uint64_t head;  // (first + b)*H + h
   uint64_t T, quads;
   __device__ __forceinline__ uint64_t row(uint64_t i) const { return (head * T + i) * quads; }
 };

@@ -1,6 +1,7 @@
 // Gated attention on the GPU: takes tensors apart for the kernels (launch.h) and puts the results together.
 //   fast kernels   bfloat16 and float16 on tensor cores; head sizes between the compiled ones are padded
-//   plain kernels  float32 (all sums by float32 multiply-add), scales that are not positive, and devices whose
+//   plain kernels  float32 (all sums by float32 multiply-add), scales that are not positive, and devices
+//   whose
 //                  blocks have too little shared memory
 // Every sum has a fixed order but dq's in Hopper's fused backward pass; under
 // torch.use_deterministic_algorithms the two-pass form runs there too, and results repeat bit for bit.
@@ -74,8 +75,8 @@ Plan plan_for(const Tensor& q, double scale) {
   return {fast, hopper, fast ? size : d};
 }
 
-// The tensor as the kernels read it: d padded with zeros to `size`, rows contiguous and, for the fast kernels,
-// 16-byte aligned. A transposed view of a projection (the usual case) passes as it is.
+// The tensor as the kernels read it: d padded with zeros to `size`, rows contiguous and, for the fast
+// kernels, 16-byte aligned. A transposed view of a projection (the usual case) passes as it is.
 Tensor prepare_rows(const Tensor& tensor, const Plan& plan) {
   Tensor rows = tensor;
   if (plan.size != tensor.size(3)) rows = at::constant_pad_nd(tensor, {0, plan.size - tensor.size(3)});
@@ -98,8 +99,8 @@ struct Call {
   cuda::Problem problem;
   cudaStream_t stream;
 
-  Call(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const Tensor& bias_in, std::string_view gate,
-       std::optional<int64_t> seed, int64_t first, double scale)
+  Call(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const Tensor& bias_in,
+       std::string_view gate, std::optional<int64_t> seed, int64_t first, double scale)
       : plan(plan_for(q_in, scale)),
         q(prepare_rows(q_in, plan)),
         k(prepare_rows(k_in, plan)),
@@ -131,7 +132,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
   const auto floats = q.options().dtype(at::kFloat);
   Tensor penalty = at::empty({B, H}, floats), log_sum_exp = at::empty({B, H, T}, floats);
   Tensor active = at::empty({B, H}, q.options().dtype(at::kLong));
-  if (q.numel() == 0) return {at::empty(q.sizes(), q.options()), penalty.zero_(), active.zero_(), log_sum_exp};
+  if (q.numel() == 0)
+    return {at::empty(q.sizes(), q.options()), penalty.zero_(), active.zero_(), log_sum_exp};
 
   const Call call(q, k, v, bias, gate, seed, first, scale);
   const int parts = cuda::count_parts(call.problem.T);
@@ -157,7 +159,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
                                                     const Tensor& q, const Tensor& k, const Tensor& v,
                                                     const Tensor& bias, const Tensor& out,
                                                     const Tensor& log_sum_exp, std::string_view gate,
-                                                    std::optional<int64_t> seed, int64_t first, double scale) {
+                                                    std::optional<int64_t> seed, int64_t first,
+                                                    double scale) {
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, out, log_sum_exp, gate, first);
   element_of(q);
   const c10::cuda::CUDAGuard guard(q.device());

@@ -22,13 +22,13 @@ struct Rows {
 struct Problem {
   int B = 0, H = 0, key_heads = 0, T = 0, d = 0;
   Element element = Element::kFloat32;
-  bool logprob = false;      // gate 'logprob', else 'score'
-  bool sampled = false;      // gates drawn from the seed, else hard
+  bool logprob = false;  // gate 'logprob', else 'score'
+  bool sampled = false;  // gates drawn from the seed, else hard
   uint64_t seed = 0;
   uint32_t round_keys[20] = {};  // of Philox's ten rounds, two each; see spread_seed
-  int64_t first = 0;         // index of batch element 0 in the step's global batch
-  float scale = 1;           // c
-  const float* bias = nullptr;  // [H]
+  int64_t first = 0;             // index of batch element 0 in the step's global batch
+  float scale = 1;               // c
+  const float* bias = nullptr;   // [H]
   Rows q, k, v;
 };
 
@@ -44,7 +44,9 @@ inline void spread_seed(Problem& problem) {
 // Every sixteen query rows (a warp's share) leave one partial sum of penalty, active and dbias; these are
 // added in a fixed order afterwards, so results do not depend on which block ends first.
 inline constexpr int kPartRows = 16;
-OPENWORK_HOST_DEVICE int count_parts(int T) { return (T + kPartRows - 1) / kPartRows; }
+OPENWORK_HOST_DEVICE int count_parts(int T) {
+  return (T + kPartRows - 1) / kPartRows;
+}
 
 struct Forward {
   Problem problem;
@@ -57,7 +59,8 @@ struct Forward {
 };
 
 // What backward keeps of a query row between its two passes; log2 units where a name ends in 2.
-//   E_ij = exp(g_ij) = P_ij * odds, with odds = exp(offset) = exp(b) (logprob) or exp(b + log-sum-exp) (score)
+//   E_ij = exp(g_ij) = P_ij * odds, with odds = exp(offset) = exp(b) (logprob) or exp(b + log-sum-exp)
+//   (score)
 struct RowState {
   float log_sum_exp2;
   float row_term;  // D_i, or D_i + G_i for logprob: what P_ij is multiplied with and subtracted
@@ -74,7 +77,7 @@ struct Backward {
   float* bias_parts = nullptr;          // [B, H, parts]
   float* query_sums = nullptr;          // [B, H, T, d], of the fused pass alone
   Rows grad_q, grad_k, grad_v;
-  float* grad_bias = nullptr;           // [H]
+  float* grad_bias = nullptr;  // [H]
 };
 
 // The fast kernels exist for these head sizes and two-byte elements, and need a positive scale.

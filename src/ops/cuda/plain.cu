@@ -13,13 +13,17 @@ constexpr int kWarps = 8, kOwn = 2, kTile = 32;  // a block's rows: kWarps * kOw
 constexpr int kColumns = kLargestSize / 32;      // of a row's d numbers, those of one lane
 static_assert(kWarps * kOwn == kPartRows);
 
-__host__ __device__ constexpr int own_pitch(int d) { return (d + 3) / 4 * 4; }
-__host__ __device__ constexpr int tile_pitch(int d) { return own_pitch(d) + 1; }  // lanes in different banks
+__host__ __device__ constexpr int own_pitch(int d) {
+  return (d + 3) / 4 * 4;
+}
+__host__ __device__ constexpr int tile_pitch(int d) {
+  return own_pitch(d) + 1;
+}  // lanes in different banks
 
 // Rows first .. first+count-1 as float32, zeros from row `end` and from column d on.
 template <class Number>
-__device__ void stage_rows(float* to, int pitch, const Rows& rows, int b, int h, int first, int count, int end,
-                           int d) {
+__device__ void stage_rows(float* to, int pitch, const Rows& rows, int b, int h, int first, int count,
+                           int end, int d) {
   const Number* from = head_of<Number>(rows, b, h);
   for (int index = threadIdx.x; index < count * own_pitch(d); index += kWarps * 32) {
     const int row = index / own_pitch(d), column = index % own_pitch(d);
@@ -52,8 +56,8 @@ __device__ void add_weighted(float (&total)[kColumns], float weight, const float
 }
 
 template <class Number>
-__device__ void store_row(const Rows& rows, int b, int h, int row, const float (&total)[kColumns], float factor,
-                          int d) {
+__device__ void store_row(const Rows& rows, int b, int h, int row, const float (&total)[kColumns],
+                          float factor, int d) {
   Number* to = head_of<Number>(rows, b, h) + row * rows.row;
   for (int c = 0; c < kColumns; ++c) {
     const int column = c * 32 + (threadIdx.x & 31);
@@ -71,7 +75,8 @@ struct PlainEdge {
   float x2, P, E;
   bool open;
 };
-__device__ PlainEdge gate_edge(const Problem& p, int h, float score2, float log_sum_exp2, float offset2, uint32_t word) {
+__device__ PlainEdge gate_edge(const Problem& p, int h, float score2, float log_sum_exp2, float offset2,
+                               uint32_t word) {
   PlainEdge edge;
   edge.x2 = score2 - log_sum_exp2;
   edge.P = exp2f(edge.x2);
@@ -111,7 +116,7 @@ __global__ void __launch_bounds__(kWarps * 32) forward_kernel(const __grid_const
   const int b = head / p.H, h = head % p.H, kv_head = h / (p.H / p.key_heads);
   const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
   const int first = part * kPartRows, row = first + warp * kOwn, end = min(first + kPartRows, p.T);
-  float* q = shared_floats;                     // [kPartRows, d]
+  float* q = shared_floats;                      // [kPartRows, d]
   float* tile = q + kPartRows * own_pitch(p.d);  // [kTile, d]
   const float* own_q = q + warp * kOwn * own_pitch(p.d);
   const float c2 = p.scale * kLog2E;
@@ -212,8 +217,7 @@ __global__ void __launch_bounds__(kWarps * 32) query_kernel(const __grid_constan
            static_cast<float>(head_of<Number>(a.out, b, h)[i * a.out.row + e]);
     }
     state[r].row_term = sum_over_warp(D);
-    state[r].log_sum_exp2 =
-        i < p.T ? a.log_sum_exp[static_cast<int64_t>(head) * p.T + i] * kLog2E : 0.f;
+    state[r].log_sum_exp2 = i < p.T ? a.log_sum_exp[static_cast<int64_t>(head) * p.T + i] * kLog2E : 0.f;
     state[r].offset2 = row_offset2(p, h, state[r].log_sum_exp2);
     state[r].odds = exp2f(state[r].offset2);
   }

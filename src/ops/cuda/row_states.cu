@@ -1,51 +1,76 @@
-// What the fused backward pass must know of each query row before it starts, for Hopper:
+// What the fused backward pass must find of each query row when it starts, for Hopper: zeros where dq will be
+// summed, and the row's state with
 //   score    D_i = dy_i . y_i
 //   logprob  D_i + G_i; G_i = sum_j dg_ij takes a walk over the keys of its own, and gives dbias on the way
 #include "ops/cuda/backward.cuh"
+#include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
 
 namespace openwork::cuda {
 namespace {
 
-// D_i and what forward left of each row. Eight lanes to a row.
+// Eight neighbouring numbers of dy_i times those of y_i.
+template <class Element>
+__device__ __forceinline__ float multiply_eights(const uint4& left, const uint4& right) {
+  const Element* x = reinterpret_cast<const Element*>(&left);
+  const Element* y = reinterpret_cast<const Element*>(&right);
+  float sum = 0;
+#pragma unroll
+  for (int e = 0; e < 8; ++e) sum = fmaf(static_cast<float>(x[e]), static_cast<float>(y[e]), sum);
+  return sum;
+}
+
+// The part of a state that forward left.
+__device__ __forceinline__ RowState find_state(const Backward& a, int h, int64_t row, float row_term) {
+  RowState state;
+  state.log_sum_exp2 = a.log_sum_exp[row] * kLog2E;
+  state.row_term = row_term;
+  state.offset2 = bias_in_log2(a.problem.bias[h]) + (a.problem.logprob ? 0.f : state.log_sum_exp2);
+  state.odds = exp2_fast(state.offset2);
+  return state;
+}
+
+// D_i and zeros; row counts through all heads. `part` and `parts`: which of the lanes that share a row this
+// is.
+template <class Element, int D>
+__device__ __forceinline__ float start_row(const Backward& a, int b, int h, int i, int64_t row, int part,
+                                           int parts) {
+  const Element* y = head_of<Element>(a.out, b, h) + i * a.out.row;
+  const Element* dy = head_of<Element>(a.grad_out, b, h) + i * a.grad_out.row;
+  float4* sums = reinterpret_cast<float4*>(a.query_sums + row * D);
+  float sum = 0;
+#pragma unroll
+  for (int chunk = part; chunk < D / 8; chunk += parts) {
+    sum += multiply_eights<Element>(*reinterpret_cast<const uint4*>(dy + chunk * 8),
+                                    *reinterpret_cast<const uint4*>(y + chunk * 8));
+    sums[chunk * 2] = sums[chunk * 2 + 1] = float4{0, 0, 0, 0};
+  }
+  return sum;
+}
+
+// score: eight lanes to a row.
 template <class Element, int D>
 __global__ void __launch_bounds__(256) row_kernel(const __grid_constant__ Backward a) {
   const Problem& p = a.problem;
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 8;
-  const int64_t head = row / p.T;
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 8, head = row / p.T;
   const int i = static_cast<int>(row % p.T), part = threadIdx.x % 8;
   if (head >= static_cast<int64_t>(p.B) * p.H) return;  // eight lanes together
   const int b = static_cast<int>(head / p.H), h = static_cast<int>(head % p.H);
-  const Element* y = head_of<Element>(a.out, b, h) + i * a.out.row;
-  const Element* dy = head_of<Element>(a.grad_out, b, h) + i * a.grad_out.row;
-  float sum = 0;
-#pragma unroll
-  for (int chunk = part; chunk < D / 8; chunk += 8) {
-    const uint4 left = *reinterpret_cast<const uint4*>(y + chunk * 8);
-    const uint4 right = *reinterpret_cast<const uint4*>(dy + chunk * 8);
-    const Element* x = reinterpret_cast<const Element*>(&left);
-    const Element* z = reinterpret_cast<const Element*>(&right);
-#pragma unroll
-    for (int e = 0; e < 8; ++e) sum = fmaf(static_cast<float>(x[e]), static_cast<float>(z[e]), sum);
-  }
+  float sum = start_row<Element, D>(a, b, h, i, row, part, 8);
   const unsigned lanes = 0xffu << (threadIdx.x & 24);
 #pragma unroll
   for (int offset = 4; offset > 0; offset /= 2) sum += __shfl_xor_sync(lanes, sum, offset);
-  if (part != 0) return;
-  RowState state;
-  state.log_sum_exp2 = a.log_sum_exp[row] * kLog2E;
-  state.row_term = sum;
-  state.offset2 = bias_in_log2(p.bias[h]) + (p.logprob ? 0.f : state.log_sum_exp2);
-  state.odds = exp2_fast(state.offset2);
-  a.states[row] = state;
+  if (part == 0) a.states[row] = find_state(a, h, row, sum);
 }
 
 template <int D>
 inline constexpr int kGateBytes = 6 * kPanelTileBytes<D> + 1024;  // the last: room to align
 
-// G_i of 64 query rows: a walk over the keys as forward's, with dA beside S.
+// logprob: 64 query rows to a block; a walk over the keys as forward's, with dA beside S. Four lanes to a
+// row.
 template <class Element, int D, bool kSampled>
-__global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2) gate_kernel(const __grid_constant__ Backward a) {
+__global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2)
+    gate_kernel(const __grid_constant__ Backward a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int kTile = kPanelTileBytes<D>, kTiles = kGroupRows / 8;
   extern __shared__ char unaligned[];
@@ -68,8 +93,14 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2) gate_kernel(co
   k.load_next(q_tile + 2 * kTile);
   v.load_next(q_tile + 4 * kTile);
   commit_copies();
-  RowState* states = a.states + static_cast<int64_t>(head) * p.T;
-  const RowState state[2] = {states[min(row, p.T - 1)], states[min(row + 8, p.T - 1)]};
+  RowState state[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int i =
+        min(row + 8 * r, p.T - 1);  // rows past the end take the last one's place, and write the same
+    const int64_t place = static_cast<int64_t>(head) * p.T + i;
+    state[r] = find_state(a, h, place, sum_over_row(start_row<Element, D>(a, b, h, i, place, lane % 4, 4)));
+  }
   const bool wide = state[0].offset2 > kWideOffset2;  // the bias alone: the whole head is, or is not
   const NoiseRows noise = noise_rows(p, b, h);
   const float weight = static_cast<float>(a.grad_penalty[head] / (0.5 * p.T * (p.T + 1.0)));
@@ -90,27 +121,37 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2) gate_kernel(co
     fence_group();
     multiply_rows<Element, D>(S, describe_tile(q_tile), describe_tile(k_tile));
     multiply_rows<Element, D>(dA, describe_tile(dy_tile), describe_tile(v_tile));
+    commit_group();
     wait_group<0>();
     hold(S);
     hold(dA);
     if (tile == block || first_row + 16 > p.T) mask_scores(S, tile * kGroupRows, row, p.T);
-    const uint64_t quad = tile * (kGroupRows / 4), counters[2] = {noise.row(row) + quad, noise.row(row + 8) + quad};
+    const uint64_t quad = tile * (kGroupRows / 4),
+                   counters[2] = {noise.row(row) + quad, noise.row(row + 8) + quad};
     if (wide) {
-      differentiate_rows<kSampled, true, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep, G);
+      differentiate_rows<kSampled, true, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep,
+                                               G);
     } else {
-      differentiate_rows<kSampled, false, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep, G);
+      differentiate_rows<kSampled, false, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep,
+                                                G);
     }
   }
 
   // 3. Each row's D + G, and this warp's share of dbias.
   G[0] = sum_over_row(G[0]);
   G[1] = sum_over_row(G[1]);
-  if (lane % 4 == 0 && row < p.T) states[row].row_term = state[0].row_term + G[0];
-  if (lane % 4 == 0 && row + 8 < p.T) states[row + 8].row_term = state[1].row_term + G[1];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    state[r].row_term += G[r];
+    if (lane % 4 == 0 && row + 8 * r < p.T)
+      a.states[static_cast<int64_t>(head) * p.T + row + 8 * r] = state[r];
+  }
   const float gates = sum_over_warp(lane % 4 == 0 ? G[0] + G[1] : 0.f);
   if (lane == 0 && first_row < p.T) {
     a.bias_parts[static_cast<int64_t>(head) * count_parts(p.T) + first_row / kPartRows] = gates;
   }
+#else
+  __trap();  // built without sm_90a: launch.h's users ask for this on Hopper only
 #endif
 }
 
@@ -128,22 +169,18 @@ cudaError_t launch_gates(const Backward& a, cudaStream_t stream) {
 template <class Element, int D>
 cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
+  if (p.logprob) {
+    return p.sampled ? launch_gates<Element, D, true>(a, stream) : launch_gates<Element, D, false>(a, stream);
+  }
   const int64_t rows = static_cast<int64_t>(p.B) * p.H * p.T;
   row_kernel<Element, D><<<static_cast<unsigned>((rows * 8 + 255) / 256), 256, 0, stream>>>(a);
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess || !p.logprob) return error;
-  return p.sampled ? launch_gates<Element, D, true>(a, stream) : launch_gates<Element, D, false>(a, stream);
+  return cudaGetLastError();
 }
 
 }  // namespace
 
 cudaError_t launch_row_states(const Backward& a, cudaStream_t stream) {
-  const bool half = a.problem.element == Element::kFloat16;
-  switch (a.problem.d) {
-    case 64: return half ? launch_size<__half, 64>(a, stream) : launch_size<__nv_bfloat16, 64>(a, stream);
-    case 128: return half ? launch_size<__half, 128>(a, stream) : launch_size<__nv_bfloat16, 128>(a, stream);
-    default: return cudaErrorInvalidValue;
-  }
+  OPENWORK_FOR_GROUP_SIZE(launch_size, a, stream)
 }
 
 }  // namespace openwork::cuda

@@ -41,8 +41,12 @@ __device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool p
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
 }
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;"); }
-__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_group 0;"); }
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;");
+}
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group 0;");
+}
 
 // Starts copying rows first .. first+kRows-1 into a tile; rows from `end` on are zeros.
 template <class Element, int D, int kRows, int kThreads, Order order>
@@ -60,8 +64,9 @@ __device__ __forceinline__ void load_tile(uint32_t tile, const Element* rows, in
   }
 }
 
-// The same for tiles that are walked over, first = 0, kRows, 2 kRows, ...: where a thread's pieces lie is worked
-// out once. Its pieces of a tile are kStepRows rows apart (place_row moves bits, so their places are too).
+// The same for tiles that are walked over, first = 0, kRows, 2 kRows, ...: where a thread's pieces lie is
+// worked out once. Its pieces of a tile are kStepRows rows apart (place_row moves bits, so their places are
+// too).
 template <class Element, int D, int kRows, int kThreads, Order order>
 struct TileLoader {
   static constexpr int kChunks = D / 8;

@@ -2,8 +2,8 @@
 // read from shared memory by the tensor cores themselves, sums in registers in the layout of tile.cuh.
 //
 // A tile of rows is stored in panels of 64 columns (128 bytes), sixteen-byte pieces of row r in the order
-// piece ^ (r % 8): the 128-byte swizzle, in which the same tile serves 'by rows' (columns are summed over) and
-// 'by columns' (rows are summed over).
+// piece ^ (r % 8): the 128-byte swizzle, in which the same tile serves 'by rows' (columns are summed over)
+// and 'by columns' (rows are summed over).
 #pragma once
 #include "ops/cuda/tile.cuh"
 
@@ -13,7 +13,7 @@ inline constexpr int kGroupThreads = 128;
 inline constexpr int kGroupRows = 64;
 
 template <int D>
-inline constexpr int kPanelTileBytes = kGroupRows * D * 2;
+inline constexpr int kPanelTileBytes = kGroupRows* D * 2;
 
 // Byte offset of sixteen-byte piece `piece` of row `row` in a tile of 64 rows.
 __device__ __forceinline__ uint32_t panel_offset(int row, int piece) {
@@ -31,30 +31,34 @@ struct PanelLoader {
   const Element* piece;  // this thread's first piece of the next tile
   int64_t step;          // elements from one of its pieces to the next
   int left;              // rows from this thread's first one to the end
-  uint32_t base[2];
+  uint32_t base, turned_base;
 
-  __device__ __forceinline__ PanelLoader(const Element* rows, int64_t stride, int first, int end) : rows(rows) {
+  __device__ __forceinline__ PanelLoader(const Element* rows, int64_t stride, int first, int end)
+      : rows(rows) {
     const int row = threadIdx.x % kGroupThreads / kChunks, chunk = threadIdx.x % kChunks;
     piece = rows + (first + row) * stride + chunk * 8;
     step = kStepRows * stride;
     left = end - first - row;
-    base[0] = panel_offset(place_row<order>(row), chunk);
-    base[1] = panel_offset(place_row<order>(row) | 4, chunk) - 4 * 128;
+    base = panel_offset(place_row<order>(row), chunk);
+    turned_base = panel_offset(place_row<order>(row) | 4, chunk) - 4 * 128;
   }
 
-  static __device__ __forceinline__ uint32_t turn(int row) { return place_row<order>(row) & 4 ? 1 : 0; }
+  __device__ __forceinline__ uint32_t place(int row) const {
+    const int placed = place_row<order>(row);
+    return (placed & 4 ? turned_base : base) + placed * 128;
+  }
 
   // Starts copying the next 64 rows; rows past the end are zeros.
   __device__ __forceinline__ void load_next(uint32_t tile) {
     if (left > kGroupRows - kStepRows) {
 #pragma unroll
       for (int row = 0; row < kGroupRows; row += kStepRows, piece += step) {
-        copy_async(tile + base[turn(row)] + place_row<order>(row) * 128, piece);
+        copy_async(tile + place(row), piece);
       }
     } else {
 #pragma unroll 1
       for (int row = 0; row < kGroupRows; row += kStepRows, piece += step) {
-        copy_async(tile + base[turn(row)] + place_row<order>(row) * 128, row < left ? piece : rows, row < left);
+        copy_async(tile + place(row), row < left ? piece : rows, row < left);
       }
     }
     left -= kGroupRows;
@@ -70,16 +74,24 @@ __device__ __forceinline__ uint64_t describe_tile(uint32_t address) {
 __device__ __forceinline__ uint64_t sixteen_columns(uint64_t tile, int k) {
   return tile + (k / 4) * (kGroupRows * 128 / 16) + (k % 4) * 2;
 }
-__device__ __forceinline__ uint64_t sixteen_rows(uint64_t tile, int k) { return tile + k * (2048 / 16); }
+__device__ __forceinline__ uint64_t sixteen_rows(uint64_t tile, int k) {
+  return tile + k * (2048 / 16);
+}
 
-__device__ __forceinline__ void fence_group() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void fence_group() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void commit_group() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 template <int kPending>
 __device__ __forceinline__ void wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 // What this thread wrote to shared memory, seen by the tensor cores after the next barrier.
-__device__ __forceinline__ void show_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void show_writes() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 // Keeps the compiler from moving uses of sums across a wait.
 template <int kTiles>
@@ -95,49 +107,51 @@ __device__ __forceinline__ void hold(float (&sum)[kTiles][4]) {
 __device__ __forceinline__ bool any_in_group(bool mine, int barrier) {
   int any;
   asm volatile(
-      "{ .reg .pred p, q; setp.ne.b32 p, %1, 0; barrier.cta.red.or.pred q, %2, 128, p; selp.b32 %0, 1, 0, q; }"
+      "{ .reg .pred p, q; setp.ne.b32 p, %1, 0; barrier.cta.red.or.pred q, %2, 128, p; selp.b32 %0, 1, 0, q; "
+      "}"
       : "=r"(any)
       : "r"(static_cast<int>(mine)), "r"(barrier)
       : "memory");
   return any;
 }
 
-#define OPENWORK_SUMS(s, i)                                                                              \
-  "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3]), "+f"(s[i + 1][0]), "+f"(s[i + 1][1]),      \
-      "+f"(s[i + 1][2]), "+f"(s[i + 1][3]), "+f"(s[i + 2][0]), "+f"(s[i + 2][1]), "+f"(s[i + 2][2]),     \
+#define OPENWORK_SUMS(s, i)                                                                          \
+  "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3]), "+f"(s[i + 1][0]), "+f"(s[i + 1][1]),  \
+      "+f"(s[i + 1][2]), "+f"(s[i + 1][3]), "+f"(s[i + 2][0]), "+f"(s[i + 2][1]), "+f"(s[i + 2][2]), \
       "+f"(s[i + 2][3]), "+f"(s[i + 3][0]), "+f"(s[i + 3][1]), "+f"(s[i + 3][2]), "+f"(s[i + 3][3])
-#define OPENWORK_LIST_0_31                                                                               \
+#define OPENWORK_LIST_0_31                                                                                 \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27," \
   "%28,%29,%30,%31"
-#define OPENWORK_LIST_32_63                                                                              \
+#define OPENWORK_LIST_32_63                                                                               \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56," \
   "%57,%58,%59,%60,%61,%62,%63"
 // Left operand from shared memory (SS) or registers (RS); columns 64 or 128; element bf16 or f16.
 #define OPENWORK_WGMMA_SS_64(type, s, a, b, keep, ta, tb)                                                \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type  \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type \
                "." type " {" OPENWORK_LIST_0_31 "}, %32, %33, p, 1, 1, %35, %36; }"                      \
                : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4)                                                \
                : "l"(a), "l"(b), "r"(keep), "n"(ta), "n"(tb))
-#define OPENWORK_WGMMA_SS_128(type, s, a, b, keep, ta, tb)                                               \
+#define OPENWORK_WGMMA_SS_128(type, s, a, b, keep, ta, tb)                                                \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type \
                "." type " {" OPENWORK_LIST_0_31 OPENWORK_LIST_32_63 "}, %64, %65, p, 1, 1, %67, %68; }"   \
-               : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4), OPENWORK_SUMS(s, 8), OPENWORK_SUMS(s, 12)     \
+               : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4), OPENWORK_SUMS(s, 8), OPENWORK_SUMS(s, 12)      \
                : "l"(a), "l"(b), "r"(keep), "n"(ta), "n"(tb))
 #define OPENWORK_WGMMA_RS_64(type, s, a, b, keep)                                                        \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type  \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type \
                "." type " {" OPENWORK_LIST_0_31 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 1; }"               \
                : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4)                                                \
                : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "l"(b), "r"(keep))
-#define OPENWORK_WGMMA_RS_128(type, s, a, b, keep)                                                       \
+#define OPENWORK_WGMMA_RS_128(type, s, a, b, keep)                                                        \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type \
                "." type " {" OPENWORK_LIST_0_31 OPENWORK_LIST_32_63                                       \
-               "}, {%64,%65,%66,%67}, %68, p, 1, 1, 1; }"                                                \
-               : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4), OPENWORK_SUMS(s, 8), OPENWORK_SUMS(s, 12)     \
+               "}, {%64,%65,%66,%67}, %68, p, 1, 1, 1; }"                                                 \
+               : OPENWORK_SUMS(s, 0), OPENWORK_SUMS(s, 4), OPENWORK_SUMS(s, 8), OPENWORK_SUMS(s, 12)      \
                : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "l"(b), "r"(keep))
 
 // One step of sixteen: sum (+)= left . right, both from shared memory; `keep` 0 starts the sum anew.
 template <class Element, bool kLeftByColumns, bool kRightByColumns, int kTiles>
-__device__ __forceinline__ void multiply_shared(float (&sum)[kTiles][4], uint64_t left, uint64_t right, int keep) {
+__device__ __forceinline__ void multiply_shared(float (&sum)[kTiles][4], uint64_t left, uint64_t right,
+                                                int keep) {
   constexpr int ta = kLeftByColumns, tb = kRightByColumns;
   if constexpr (__is_same(Element, __nv_bfloat16)) {
     if constexpr (kTiles == 8) OPENWORK_WGMMA_SS_64("bf16", sum, left, right, keep, ta, tb);
@@ -149,8 +163,8 @@ __device__ __forceinline__ void multiply_shared(float (&sum)[kTiles][4], uint64_
 }
 // The same with the left operand in registers and the right one by columns.
 template <class Element, int kTiles>
-__device__ __forceinline__ void multiply_registers(float (&sum)[kTiles][4], const Fragment& left, uint64_t right,
-                                                   int keep) {
+__device__ __forceinline__ void multiply_registers(float (&sum)[kTiles][4], const Fragment& left,
+                                                   uint64_t right, int keep) {
   if constexpr (__is_same(Element, __nv_bfloat16)) {
     if constexpr (kTiles == 8) OPENWORK_WGMMA_RS_64("bf16", sum, left, right, keep);
     if constexpr (kTiles == 16) OPENWORK_WGMMA_RS_128("bf16", sum, left, right, keep);
@@ -160,14 +174,13 @@ __device__ __forceinline__ void multiply_registers(float (&sum)[kTiles][4], cons
   }
 }
 
-// sum[64 x 64] = left[64 x D] . right[64 x D]^T; a group of its own, not waited for.
+// sum[64 x 64] = left[64 x D] . right[64 x D]^T; not committed, nor waited for.
 template <class Element, int D>
 __device__ __forceinline__ void multiply_rows(float (&sum)[8][4], uint64_t left, uint64_t right) {
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {
     multiply_shared<Element, false, false>(sum, sixteen_columns(left, k), sixteen_columns(right, k), k != 0);
   }
-  commit_group();
 }
 // sum[64 x D] (+)= left[64 x 64] . right[64 x D], the left operand as four fragments or from a tile (then
 // taken by columns: its rows are summed over). Groups of their own, not waited for.
@@ -175,7 +188,8 @@ template <class Element, int D>
 __device__ __forceinline__ void multiply_columns(float (&sum)[D / 8][4], const Fragment (&left)[4],
                                                  uint64_t right, bool keep = true) {
 #pragma unroll
-  for (int k = 0; k < 4; ++k) multiply_registers<Element>(sum, left[k], sixteen_rows(right, k), keep || k != 0);
+  for (int k = 0; k < 4; ++k)
+    multiply_registers<Element>(sum, left[k], sixteen_rows(right, k), keep || k != 0);
   commit_group();
 }
 template <class Element, int D>
