@@ -1,10 +1,9 @@
-// The precompiled header shared by every target that uses torch: the heavy, never-changing includes.
-// ATen rather than torch/torch.h: it compiles in a quarter of the time and holds all that is used here.
+// The precompiled header shared by every target that uses torch: heavy, never-changing includes that most
+// files need. What few files need stays out (torch/library.h, autograd): templates that a header leaves
+// pending are instantiated again in every file that uses it.
 #pragma once
 #include <ATen/ATen.h>
-#include <fmt/format.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
+#include <ATen/core/grad_mode.h>
 
 #include <map>
 #include <nlohmann/json.hpp>

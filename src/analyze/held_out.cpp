@@ -1,6 +1,7 @@
 #include "analyze/held_out.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <chrono>

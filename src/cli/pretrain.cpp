@@ -37,15 +37,21 @@ void add_pretrain_verb(CLI::App& app) {
   options->training.run.loop.learning_rate = 1e-3;
   options->training.run.loop.adamw.weight_decay = 0.1;
   CLI::App* verb = app.add_subcommand("pretrain", "train a model from nothing by its config.json");
-  verb->add_option("--config", options->config, "config.json of the model to make")->required()->type_name("FILE");
-  verb->add_option("--tokenizer", options->tokenizer, "tokenizer.json, or a model whose tokenizer it takes")->required()->type_name("FILE");
+  verb->add_option("--config", options->config, "config.json of the model to make")
+      ->required()
+      ->type_name("FILE");
+  verb->add_option("--tokenizer", options->tokenizer, "tokenizer.json, or a model whose tokenizer it takes")
+      ->required()
+      ->type_name("FILE");
   add_training_options(*verb, options->training);
   add_common_options(*verb, options->training.common);
   verb->footer(
-      "Weights begin as GPT-2's did: normal with initializer_range (0.02), smaller by 1/sqrt(2 layers) where they write\n"
+      "Weights begin as GPT-2's did: normal with initializer_range (0.02), smaller by 1/sqrt(2 layers) where "
+      "they write\n"
       "back into the residual stream. --lr is 1e-3 unless given.\n"
       "Examples:\n"
-      "  openwork pretrain --config small.json --tokenizer tokenizer.json --data text.txt.xz --steps 10000 --out small");
+      "  openwork pretrain --config small.json --tokenizer tokenizer.json --data text.txt.xz --steps 10000 "
+      "--out small");
   verb->callback([options] { run_pretrain(*options); });
 }
 

@@ -1,5 +1,6 @@
 // openwork run: one forward pass (the next-token table), generation, and saving what a pass computes.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,7 +22,9 @@ struct RunOptions {
   PromptOptions prompt;
   std::string save, what = "logits", cache;
   int64_t top = 10;
-  GenerateOptions generate = {.tokens = 0};
+  GenerateOptions generate;
+
+  RunOptions() { generate.tokens = 0; }  // the next-token table, unless generation is asked for
 };
 
 std::vector<std::string> split_list(const std::string& text) {

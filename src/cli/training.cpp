@@ -39,18 +39,35 @@ Evaluate make_evaluate(const TokenBlocks& blocks, uint64_t seed) {
 nlohmann::json describe_options(const TrainingOptions& options) {
   const LoopOptions& loop = options.run.loop;
   const WeightOptions& weights = options.run.weights;
-  nlohmann::json json = {{"context", options.context}, {"batch_tokens", options.batch_tokens}, {"accumulate", loop.accumulate},
-                         {"steps", loop.steps}, {"minutes", loop.minutes}, {"learning_rate", loop.learning_rate},
-                         {"weight_decay", loop.adamw.weight_decay}, {"clip", loop.adamw.clip},
-                         {"warmup", loop.schedule.warmup}, {"decay", loop.schedule.decay},
-                         {"dtype", weights.dtype == at::kFloat ? "fp32" : "bf16"}, {"save_dtype", options.save_dtype}};
+  nlohmann::json json = {{"context", options.context},
+                         {"batch_tokens", options.batch_tokens},
+                         {"accumulate", loop.accumulate},
+                         {"steps", loop.steps},
+                         {"minutes", loop.minutes},
+                         {"learning_rate", loop.learning_rate},
+                         {"weight_decay", loop.adamw.weight_decay},
+                         {"clip", loop.adamw.clip},
+                         {"warmup", loop.schedule.warmup},
+                         {"decay", loop.schedule.decay},
+                         {"dtype", weights.dtype == at::kFloat ? "fp32" : "bf16"},
+                         {"save_dtype", options.save_dtype}};
   if (options.run.gate == GateKind::kNone) return json;
-  json.update({{"gate", gate_name(options.run.gate)}, {"gate_bias", options.run.gate_bias.value_or(default_gate_bias(options.run.gate))},
-               {"learn_bias", weights.learn_bias}, {"bias_learning_rate", loop.bias_rate}, {"noise_anneal", loop.schedule.noise_anneal},
-               {"target_slack", loop.schedule.target_slack}, {"penalty_weight", loop.loss.penalty_weight},
-               {"head_penalty", loop.loss.head_penalty}, {"distill", loop.loss.distill}, {"multiplier_rate", loop.multiplier->rate},
-               {"multiplier_highest", loop.multiplier->highest}, {"control", options.run.control}});
-  if (weights.lora) json.update({{"lora", weights.lora->rank}, {"lora_alpha", weights.lora->alpha}, {"lora_targets", weights.lora->targets}});
+  json.update({{"gate", gate_name(options.run.gate)},
+               {"gate_bias", options.run.gate_bias.value_or(default_gate_bias(options.run.gate))},
+               {"learn_bias", weights.learn_bias},
+               {"bias_learning_rate", loop.bias_rate},
+               {"noise_anneal", loop.schedule.noise_anneal},
+               {"target_slack", loop.schedule.target_slack},
+               {"penalty_weight", loop.loss.penalty_weight},
+               {"head_penalty", loop.loss.head_penalty},
+               {"distill", loop.loss.distill},
+               {"multiplier_rate", loop.multiplier->rate},
+               {"multiplier_highest", loop.multiplier->highest},
+               {"control", options.run.control}});
+  if (weights.lora)
+    json.update({{"lora", weights.lora->rank},
+                 {"lora_alpha", weights.lora->alpha},
+                 {"lora_targets", weights.lora->targets}});
   return json;
 }
 
@@ -65,32 +82,79 @@ nlohmann::json describe_options(const TrainingOptions& options) {
 void add_training_options(CLI::App& verb, TrainingOptions& options) {
   options.verb = &verb;
   LoopOptions& loop = options.run.loop;
-  verb.add_option("--data", options.data, "text, .xz, .zst, JSONL or token shards")->required()->expected(1, 4096)->type_name("FILE...");
-  verb.add_option("--out", options.out, "folder of the run: model, checkpoints, metrics, report")->required()->type_name("DIR");
-  verb.add_option("--held-out", options.held_out, "what is never trained on: a file, or a share of documents (default: 1 in 250)")->type_name("FILE|SHARE");
-  verb.add_option("--held-out-blocks", options.held_out_blocks, "measure on at most N held-out blocks")->check(between(1, 1 << 30))->type_name("N")->capture_default_str();
-  verb.add_option("--data-tokens", options.data_tokens, "read at most about N training tokens (default: all)")->check(between<int64_t>(1, int64_t{1} << 50))->type_name("N");
-  verb.add_option("--steps", loop.steps, "length of the run in steps")->check(between<int64_t>(1, int64_t{1} << 40))->type_name("N");
-  verb.add_option("--minutes", loop.minutes, "or in minutes of training")->check(between(1e-3, 1e7))->type_name("M");
-  verb.add_option("--batch-tokens", options.batch_tokens, "tokens in a step")->check(between<int64_t>(1, int64_t{1} << 32))->type_name("N")->capture_default_str();
-  verb.add_option("--accumulate", loop.accumulate, "passes a step is cut into")->check(between(1, 1 << 20))->type_name("N")->capture_default_str();
-  verb.add_option("--context", options.context, "tokens per sample (default: the model's context, at most 1024)")->check(between(1, 1 << 24))->type_name("N");
-  verb.add_option("--lr", options.learning_rate, "peak learning rate")->check(between(1e-12, 10.0))->type_name("X");
-  verb.add_option("--warmup", loop.schedule.warmup, "share of the run in which the rate rises")->type_name("X")->capture_default_str();
-  verb.add_option("--decay", loop.schedule.decay, "share of the run in which it falls to 0")->type_name("X")->capture_default_str();
-  verb.add_option("--weight-decay", loop.adamw.weight_decay, "of matrices")->check(between(0.0, 10.0))->type_name("X")->capture_default_str();
-  verb.add_option("--clip", loop.adamw.clip, "largest norm of the gradient; 0 for none")->check(between(0.0, 1e9))->type_name("X")->capture_default_str();
-  verb.add_option("--log-every", loop.log_every, "steps per line of metrics.jsonl")->check(between(1, 1 << 30))->type_name("N")->capture_default_str();
-  verb.add_option("--checkpoint-every", loop.checkpoint_every, "steps between checkpoints; 0: at the end alone")->check(between(0, 1 << 30))->type_name("N")->capture_default_str();
+  verb.add_option("--data", options.data, "text, .xz, .zst, JSONL or token shards")
+      ->required()
+      ->expected(1, 4096)
+      ->type_name("FILE...");
+  verb.add_option("--out", options.out, "folder of the run: model, checkpoints, metrics, report")
+      ->required()
+      ->type_name("DIR");
+  verb.add_option("--held-out", options.held_out,
+                  "what is never trained on: a file, or a share of documents (default: 1 in 250)")
+      ->type_name("FILE|SHARE");
+  verb.add_option("--held-out-blocks", options.held_out_blocks, "measure on at most N held-out blocks")
+      ->check(between(1, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--data-tokens", options.data_tokens, "read at most about N training tokens (default: all)")
+      ->check(between<int64_t>(1, int64_t{1} << 50))
+      ->type_name("N");
+  verb.add_option("--steps", loop.steps, "length of the run in steps")
+      ->check(between<int64_t>(1, int64_t{1} << 40))
+      ->type_name("N");
+  verb.add_option("--minutes", loop.minutes, "or in minutes of training")
+      ->check(between(1e-3, 1e7))
+      ->type_name("M");
+  verb.add_option("--batch-tokens", options.batch_tokens, "tokens in a step")
+      ->check(between<int64_t>(1, int64_t{1} << 32))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--accumulate", loop.accumulate, "passes a step is cut into")
+      ->check(between(1, 1 << 20))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--context", options.context,
+                  "tokens per sample (default: the model's context, at most 1024)")
+      ->check(between(1, 1 << 24))
+      ->type_name("N");
+  verb.add_option("--lr", options.learning_rate, "peak learning rate")
+      ->check(between(1e-12, 10.0))
+      ->type_name("X");
+  verb.add_option("--warmup", loop.schedule.warmup, "share of the run in which the rate rises")
+      ->type_name("X")
+      ->capture_default_str();
+  verb.add_option("--decay", loop.schedule.decay, "share of the run in which it falls to 0")
+      ->type_name("X")
+      ->capture_default_str();
+  verb.add_option("--weight-decay", loop.adamw.weight_decay, "of matrices")
+      ->check(between(0.0, 10.0))
+      ->type_name("X")
+      ->capture_default_str();
+  verb.add_option("--clip", loop.adamw.clip, "largest norm of the gradient; 0 for none")
+      ->check(between(0.0, 1e9))
+      ->type_name("X")
+      ->capture_default_str();
+  verb.add_option("--log-every", loop.log_every, "steps per line of metrics.jsonl")
+      ->check(between(1, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--checkpoint-every", loop.checkpoint_every,
+                  "steps between checkpoints; 0: at the end alone")
+      ->check(between(0, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_flag("--resume", loop.resume, "continue from the newest checkpoint of --out");
-  verb.add_option("--save-dtype", options.save_dtype, "of the saved weights: fp32, fp16 or bf16")->check(CLI::IsMember({"fp32", "fp16", "bf16"}))->capture_default_str();
+  verb.add_option("--save-dtype", options.save_dtype, "of the saved weights: fp32, fp16 or bf16")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
+      ->capture_default_str();
 }
 
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string argument, line;
   while (std::getline(file, argument, '\0')) {
-    const bool quoted = argument.empty() || argument.find_first_of(" \t\n\"'$&|;<>()*?#~`\\") != std::string::npos;
+    const bool quoted =
+        argument.empty() || argument.find_first_of(" \t\n\"'$&|;<>()*?#~`\\") != std::string::npos;
     if (line.empty()) argument = fs::path(argument).filename().string();
     line += (line.empty() ? "" : " ") + (quoted ? "'" + argument + "'" : argument);
   }
@@ -105,16 +169,18 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   }
   if (options.context == 0) options.context = std::min<int64_t>(longest, 1024);
   if (options.context > longest) {
-    fail_input(fmt::format("--context {}", options.context), "training options", fmt::format("the model's context is {}", longest));
+    fail_input(fmt::format("--context {}", options.context), "training options",
+               fmt::format("the model's context is {}", longest));
   }
   loop.batch = options.batch_tokens / options.context;
   if (loop.batch < 1 || options.batch_tokens % options.context != 0) {
-    fail_input(fmt::format("--batch-tokens {} is not a multiple of --context {}", options.batch_tokens, options.context),
+    fail_input(fmt::format("--batch-tokens {} is not a multiple of --context {}", options.batch_tokens,
+                           options.context),
                "training options", "choose a multiple");
   }
   if (loop.batch % loop.accumulate != 0) {
-    fail_input(fmt::format("a batch of {} samples cannot be cut into {} passes", loop.batch, loop.accumulate), "--accumulate",
-               "choose a divisor of --batch-tokens / --context");
+    fail_input(fmt::format("a batch of {} samples cannot be cut into {} passes", loop.batch, loop.accumulate),
+               "--accumulate", "choose a divisor of --batch-tokens / --context");
   }
   check_schedule(loop.schedule);
   run.out = options.out;
@@ -123,27 +189,39 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   if (options.learning_rate > 0) loop.learning_rate = options.learning_rate;
   run.weights.device = choose_device(options.common);
   const bool said = options.verb->get_option("--dtype")->count() > 0;
-  run.weights.dtype = said ? choose_dtype(options.common) : run.weights.device.is_cuda() ? at::kBFloat16 : at::kFloat;
-  run.save_dtype = options.save_dtype == "fp16" ? at::kHalf : options.save_dtype == "bf16" ? at::kBFloat16 : at::kFloat;
+  run.weights.dtype = said                           ? choose_dtype(options.common)
+                      : run.weights.device.is_cuda() ? at::kBFloat16
+                                                     : at::kFloat;
+  run.save_dtype = options.save_dtype == "fp16"   ? at::kHalf
+                   : options.save_dtype == "bf16" ? at::kBFloat16
+                                                  : at::kFloat;
   check_run_folder(run);
   std::error_code error;
   fs::create_directories(run.out, error);
-  if (error) fail_input(fmt::format("the folder cannot be made ({})", error.message()), run.out.string(), "choose another --out");
+  if (error)
+    fail_input(fmt::format("the folder cannot be made ({})", error.message()), run.out.string(),
+               "choose another --out");
 }
 
-void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text, int64_t vocabulary) {
+void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
+                    int64_t vocabulary) {
   RunOptions& run = options.run;
-  const PreparedData data = prepare_data({{options.data.begin(), options.data.end()}, options.held_out, options.data_tokens,
-                                          run.out / "data"}, tokenizer, end_of_text, vocabulary);
-  const TokenBlocks blocks = read_blocks({data.held_out}, tokenizer, end_of_text, options.context, options.held_out_blocks);
+  const PreparedData data = prepare_data(
+      {{options.data.begin(), options.data.end()}, options.held_out, options.data_tokens, run.out / "data"},
+      tokenizer, end_of_text, vocabulary);
+  const TokenBlocks blocks =
+      read_blocks({data.held_out}, tokenizer, end_of_text, options.context, options.held_out_blocks);
   Batches batches(data.train, options.context, run.loop.seed);
   RunReport report = run_training(run, batches, make_evaluate(blocks, options.common.seed));
   if (report.result.training.signal != 0) leave_interrupted(run, report.result.training.signal);
   report.options = describe_options(options);
   report.data = data.description;
   report.protocol = make_protocol(options.common);
-  report.protocol.update({{"device", run.weights.device.str()}, {"dtype", run.weights.dtype == at::kFloat ? "fp32" : "bf16"},
-                          {"measured_in", "fp32"}, {"gates", "hard"}, {"bootstrap", "documents, 2000 draws"}});
+  report.protocol.update({{"device", run.weights.device.str()},
+                          {"dtype", run.weights.dtype == at::kFloat ? "fp32" : "bf16"},
+                          {"measured_in", "fp32"},
+                          {"gates", "hard"},
+                          {"bootstrap", "documents, 2000 draws"}});
   write_report(run.out, report);
   std::string text = to_text(report);
   text.pop_back();

@@ -1,4 +1,5 @@
-// What sparsify and pretrain share: the training options, the data, measuring on held-out blocks, the closing report.
+// What sparsify and pretrain share: the training options, the data, measuring on held-out blocks, the closing
+// report.
 #pragma once
 #include <string>
 #include <vector>
@@ -21,13 +22,14 @@ struct TrainingOptions {
 
 void add_training_options(CLI::App& verb, TrainingOptions& options);
 
-// Device, dtype (bf16 on a GPU unless said otherwise), batch, folder, command: what the options say, in options.run.
-// `longest` is the model's context.
+// Device, dtype (bf16 on a GPU unless said otherwise), batch, folder, command: what the options say, in
+// options.run. `longest` is the model's context.
 void settle_training_options(TrainingOptions& options, int64_t longest);
 
 // Prepares the data, trains, prints and writes the report. A run that was interrupted leaves the program with
 // 128 + signal.
-void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text, int64_t vocabulary);
+void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
+                    int64_t vocabulary);
 
 // The command as it was typed, from the process's own arguments.
 std::string command_line();

@@ -26,9 +26,13 @@ bool is_attention(Role role) {
   return role == Role::kQkv || role == Role::kQuery || role == Role::kKey || role == Role::kValue ||
          role == Role::kAttentionOutput;
 }
-bool is_mlp(Role role) { return role == Role::kUp || role == Role::kGate || role == Role::kDown; }
+bool is_mlp(Role role) {
+  return role == Role::kUp || role == Role::kGate || role == Role::kDown;
+}
 
-std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+std::string last_part(const std::string& module) {
+  return module.substr(module.rfind('.') + 1);
+}
 
 std::vector<ParameterSpec> specs_of(const ModelConfig& config) {
   return list_parameters(architecture_named(config.architecture, "model"), config);
@@ -53,7 +57,8 @@ AdapterFile open_adapter(const fs::path& folder) {
   const fs::path path = folder / "adapter_config.json";
   AdapterFile file{read_json_file(path), nullptr};
   const ConfigReader reader(file.config, path.string());
-  if (reader.text_or("peft_type", "LORA") != "LORA") reader.refuse("peft_type", reader.text_or("peft_type", ""), "LORA");
+  if (reader.text_or("peft_type", "LORA") != "LORA")
+    reader.refuse("peft_type", reader.text_or("peft_type", ""), "LORA");
   if (reader.flag_or("use_dora", false)) reader.refuse("use_dora", "true", "false");
   const double rank = static_cast<double>(reader.positive("r"));
   const double alpha = reader.number_or("lora_alpha", rank);
@@ -89,23 +94,26 @@ class AdapterTensors {
   std::set<std::string> used_;
 };
 
-void check_parts(const Tensor& weight, const Tensor& a, const Tensor& b, bool transposed, const std::string& name,
-                 const std::string& origin) {
+void check_parts(const Tensor& weight, const Tensor& a, const Tensor& b, bool transposed,
+                 const std::string& name, const std::string& origin) {
   const bool matrix = weight.dim() == 2;
-  const int64_t in = matrix ? weight.size(transposed ? 0 : 1) : 0, out = matrix ? weight.size(transposed ? 1 : 0) : 0;
-  const bool fits = matrix && a.defined() && b.defined() && a.dim() == 2 && b.dim() == 2 && a.size(1) == in && b.size(0) == out &&
-                    a.size(0) == b.size(1);
+  const int64_t in = matrix ? weight.size(transposed ? 0 : 1) : 0,
+                out = matrix ? weight.size(transposed ? 1 : 0) : 0;
+  const bool fits = matrix && a.defined() && b.defined() && a.dim() == 2 && b.dim() == 2 && a.size(1) == in &&
+                    b.size(0) == out && a.size(0) == b.size(1);
   if (!fits) {
-    fail_input(fmt::format("lora_A and lora_B of '{}' do not fit its {} inputs and {} outputs", name, in, out), origin,
-               "the adapter and the model must belong together");
+    fail_input(
+        fmt::format("lora_A and lora_B of '{}' do not fit its {} inputs and {} outputs", name, in, out),
+        origin, "the adapter and the model must belong together");
   }
 }
 
 Tensor read_gate_bias(AdapterTensors& tensors, const ParameterSpec& spec, const std::string& origin) {
   const Tensor bias = tensors.read(spec.name);
   if (bias.defined() && bias.sizes().equals(spec.shape)) return bias;
-  fail_input(fmt::format("tensor '{}{}' is missing or not of {} heads", kPrefix, spec.name, spec.shape.front()), origin,
-             "the adapter and the model must belong together");
+  fail_input(
+      fmt::format("tensor '{}{}' is missing or not of {} heads", kPrefix, spec.name, spec.shape.front()),
+      origin, "the adapter and the model must belong together");
 }
 
 }  // namespace
@@ -131,7 +139,8 @@ std::vector<std::string> find_lora_targets(const ModelConfig& config, const Lora
     if (wanted) found.push_back(spec.name);
   }
   if (!missing.empty() || found.empty()) {
-    fail_input(fmt::format("no module is called '{}'", missing.empty() ? "" : printable(*missing.begin())), "--lora-targets",
+    fail_input(fmt::format("no module is called '{}'", missing.empty() ? "" : printable(*missing.begin())),
+               "--lora-targets",
                fmt::format("use all, attention, mlp, or some of {}", fmt::join(known, ", ")));
   }
   return found;
@@ -142,8 +151,8 @@ Tensor add_lora(const Tensor& weight, const Tensor& a, const Tensor& b, double s
   return at::add(weight, (transposed ? change.t() : change).to(weight.dtype()), scale);
 }
 
-void save_adapter(const fs::path& folder, const ModelConfig& config, const LoraOptions& options, const NamedTensors& tensors,
-                  const std::string& base_name) {
+void save_adapter(const fs::path& folder, const ModelConfig& config, const LoraOptions& options,
+                  const NamedTensors& tensors, const std::string& base_name) {
   std::error_code error;
   fs::create_directories(folder, error);
   std::set<std::string> modules;

@@ -1,4 +1,5 @@
-// LoRA: a weight W [out, in] becomes W + (alpha / rank) B A with A [rank, in], B [out, rank]. On disk as PEFT has it:
+// LoRA: a weight W [out, in] becomes W + (alpha / rank) B A with A [rank, in], B [out, rank]. On disk as PEFT
+// has it:
 //   adapter_config.json         r, lora_alpha, target_modules, base_model_name_or_path; and attention_gate
 //   adapter_model.safetensors   base_model.model.MODULE.lora_A.weight, .lora_B.weight; ATTENTION.gate_bias
 // PEFT's users read the first two and pass over the gate biases; `MODEL+ADAPTER` names the pair here.

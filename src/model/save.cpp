@@ -17,12 +17,18 @@ namespace fs = std::filesystem;
 
 DType file_dtype(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kDouble: return DType::kF64;
-    case at::kFloat: return DType::kF32;
-    case at::kHalf: return DType::kF16;
-    case at::kBFloat16: return DType::kBF16;
-    case at::kLong: return DType::kI64;
-    default: break;
+    case at::kDouble:
+      return DType::kF64;
+    case at::kFloat:
+      return DType::kF32;
+    case at::kHalf:
+      return DType::kF16;
+    case at::kBFloat16:
+      return DType::kBF16;
+    case at::kLong:
+      return DType::kI64;
+    default:
+      break;
   }
   fail(fmt::format("tensors of dtype {} are not saved", c10::toString(dtype)), "save", "please report this");
 }
@@ -57,24 +63,30 @@ nlohmann::json make_config(const ModelConfig& config, at::ScalarType dtype) {
 
 void check_saveable(const ModelConfig& config, const fs::path& folder) {
   if (config.rope.frequency_divisors.empty()) return;
-  fail_input("this GGUF file's rotary frequencies (rope_freqs) have no place in a config.json", folder.string(),
-             "start from the model's Hugging Face folder");
+  fail_input("this GGUF file's rotary frequencies (rope_freqs) have no place in a config.json",
+             folder.string(), "start from the model's Hugging Face folder");
 }
 
 }  // namespace
 
-nlohmann::json describe_gate(GateKind gate) { return {{"kind", gate_name(gate)}, {"version", 1}}; }
+nlohmann::json describe_gate(GateKind gate) {
+  return {{"kind", gate_name(gate)}, {"version", 1}};
+}
 
 void save_tensors(const fs::path& file, const NamedTensors& tensors) {
   std::vector<OutputTensor> output;
   for (const auto& [name, tensor] : tensors) {
-    output.push_back({name, file_dtype(tensor.scalar_type()), tensor.sizes().vec(), {},
+    output.push_back({name,
+                      file_dtype(tensor.scalar_type()),
+                      tensor.sizes().vec(),
+                      {},
                       [tensor = tensor](const ByteSink& sink) { write_pieces(tensor, sink); }});
   }
   write_safetensors(file, std::move(output), {{"format", "pt"}});
 }
 
-void save_model(const fs::path& folder, const ModelConfig& config, const NamedTensors& parameters, at::ScalarType dtype) {
+void save_model(const fs::path& folder, const ModelConfig& config, const NamedTensors& parameters,
+                at::ScalarType dtype) {
   check_saveable(config, folder);
   std::error_code error;
   fs::create_directories(folder, error);
@@ -84,8 +96,10 @@ void save_model(const fs::path& folder, const ModelConfig& config, const NamedTe
   for (size_t n = 0; n < specs.size(); ++n) {
     const ParameterSpec& spec = specs[n];
     const bool renamed = architecture.file_names.contains(spec.role);
-    const std::string name = renamed ? tensor_name(architecture.file_names, spec.role, spec.layer, spec.bias) : spec.name;
-    named.emplace_back(name, parameters.at(n).second.detach().to(spec.role == Role::kGateBias ? at::kFloat : dtype));
+    const std::string name =
+        renamed ? tensor_name(architecture.file_names, spec.role, spec.layer, spec.bias) : spec.name;
+    named.emplace_back(
+        name, parameters.at(n).second.detach().to(spec.role == Role::kGateBias ? at::kFloat : dtype));
   }
   save_tensors(folder / "model.safetensors", named);
   write_text_file(folder / "config.json", make_config(config, dtype).dump(2) + "\n");

@@ -8,9 +8,10 @@
 
 namespace openwork {
 
-// Creates the folder. Each file is whole or absent; config.json comes last. `parameters` in list_parameters' order.
-void save_model(const std::filesystem::path& folder, const ModelConfig& config, const NamedTensors& parameters,
-                at::ScalarType dtype = at::kFloat);
+// Creates the folder. Each file is whole or absent; config.json comes last. `parameters` in list_parameters'
+// order.
+void save_model(const std::filesystem::path& folder, const ModelConfig& config,
+                const NamedTensors& parameters, at::ScalarType dtype = at::kFloat);
 
 // A tensor file of any named tensors, each in its own dtype, brought to the CPU piece by piece.
 void save_tensors(const std::filesystem::path& file, const NamedTensors& tensors);

@@ -1,6 +1,6 @@
 // Token shards: documents already tokenised, in a safetensors file. docs/formats.md has the layout in full:
-//   tokens           U16 (vocabularies up to 65,536) or I32  [N]   documents in order, each with its
-//   end-of-text token document_starts  I64 [D]   where each document starts in tokens; the first is 0
+//   tokens           U16 (vocabularies up to 65,536) or I32 [N]   documents, each with its end-of-text token
+//   document_starts  I64 [D]   where each document starts in tokens; the first is 0
 //   document_bytes   I64 [D]   UTF-8 bytes of each document's text        (may be missing)
 //   document_hashes  U64 [D]   hash_document of each document's text      (may be missing)
 //   metadata {"format": "openwork.tokens", "version": "1", "end_of_text": id, "vocabulary": size}

@@ -44,7 +44,8 @@ HeldOutRule read_rule(const std::string& held_out) {
     return rule;
   }
   if (!(share > 0 && share <= 0.5)) {
-    fail_input(fmt::format("a share of {}", printable(held_out, 40)), "--held-out", "give a file or a share up to 0.5");
+    fail_input(fmt::format("a share of {}", printable(held_out, 40)), "--held-out",
+               "give a file or a share up to 0.5");
   }
   rule.one_in = static_cast<uint64_t>(std::llround(1 / share));
   return rule;
@@ -57,7 +58,8 @@ nlohmann::json describe_file(const fs::path& path) {
   return {{"file", path.filename().string()}, {"bytes", size}};
 }
 
-nlohmann::json describe(const DataOptions& options, const HeldOutRule& rule, const Tokenizer& tokenizer, int32_t end_of_text) {
+nlohmann::json describe(const DataOptions& options, const HeldOutRule& rule, const Tokenizer& tokenizer,
+                        int32_t end_of_text) {
   nlohmann::json files = nlohmann::json::array();
   for (const fs::path& path : options.files) files.push_back(describe_file(path));
   nlohmann::json held_out = {{"one_in", rule.one_in}};
@@ -83,7 +85,10 @@ bool is_made_from(const fs::path& folder, const nlohmann::json& description) {
 class ShardMaker {
  public:
   ShardMaker(const Tokenizer& tokenizer, int32_t end_of_text, int64_t vocabulary)
-      : tokenizer_(tokenizer), end_of_text_(end_of_text), vocabulary_(vocabulary), train_(tokenizer, end_of_text),
+      : tokenizer_(tokenizer),
+        end_of_text_(end_of_text),
+        vocabulary_(vocabulary),
+        train_(tokenizer, end_of_text),
         held_out_(tokenizer, end_of_text) {}
 
   // First the held-out file, so that its documents are known when the training files come by.
@@ -116,7 +121,9 @@ class ShardMaker {
     }
     train_.write(data.train);
     held_out_.write(data.held_out);
-    return {{"train_tokens", train_tokens_}, {"train_documents", train_.documents()}, {"held_out_tokens", held_out_tokens_},
+    return {{"train_tokens", train_tokens_},
+            {"train_documents", train_.documents()},
+            {"held_out_tokens", held_out_tokens_},
             {"held_out_documents", held_out_.documents()}};
   }
 
@@ -140,12 +147,14 @@ class ShardMaker {
 
 }  // namespace
 
-PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer, int32_t end_of_text, int64_t vocabulary) {
+PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
+                          int64_t vocabulary) {
   if (options.files.empty()) fail_input("no data files", "--data", "give at least one");
   HeldOutRule rule = read_rule(options.held_out);
   PreparedData data{options.folder / "train.safetensors", options.folder / "held_out.safetensors",
                     describe(options, rule, tokenizer, end_of_text)};
-  const bool made = is_made_from(options.folder, data.description) && fs::exists(data.train) && fs::exists(data.held_out);
+  const bool made =
+      is_made_from(options.folder, data.description) && fs::exists(data.train) && fs::exists(data.held_out);
   if (!made) {
     ShardMaker maker(tokenizer, end_of_text, vocabulary);
     if (!rule.file.empty()) maker.read_held_out_file(rule);
@@ -163,12 +172,14 @@ PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer
 Batches::Batches(const fs::path& shard, int64_t context, uint64_t seed)
     : file_(open_weights(shard)), tokens_(&file_->at("tokens")), context_(context), seed_(seed) {
   if (tokens_->dtype != DType::kU16 && tokens_->dtype != DType::kI32) {
-    fail_input(fmt::format("tokens of dtype {}", dtype_name(tokens_->dtype)), shard.string(), "make the shard again");
+    fail_input(fmt::format("tokens of dtype {}", dtype_name(tokens_->dtype)), shard.string(),
+               "make the shard again");
   }
   blocks_ = (tokens_->element_count() - 1) / context_;
   if (blocks_ < 1) {
-    fail_input(fmt::format("{} training tokens are fewer than one block of {}", tokens_->element_count(), context_),
-               shard.string(), "give more data or a smaller --context");
+    fail_input(
+        fmt::format("{} training tokens are fewer than one block of {}", tokens_->element_count(), context_),
+        shard.string(), "give more data or a smaller --context");
   }
 }
 
@@ -178,7 +189,8 @@ int64_t Batches::block_of(int64_t sample) {
     order_.resize(static_cast<size_t>(blocks_));
     std::iota(order_.begin(), order_.end(), 0);
     const uint64_t key = mix_seed(mix_seed(seed_, 0x6f72646572), static_cast<uint64_t>(epoch));
-    for (size_t n = order_.size(); n > 1; --n) std::swap(order_[n - 1], order_[mix_seed(key, n) % n]);  // Fisher-Yates
+    for (size_t n = order_.size(); n > 1; --n)
+      std::swap(order_[n - 1], order_[mix_seed(key, n) % n]);  // Fisher-Yates
     epoch_ = epoch;
   }
   return order_[static_cast<size_t>(sample % blocks_)];

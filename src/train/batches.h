@@ -2,10 +2,11 @@
 //   data/train.safetensors      all documents but the held-out ones
 //   data/held_out.safetensors   the held-out ones: one in 250 by hash, another share, or those of a file
 //   data/data.json              what the two were made from
-// Documents, each with its end-of-text token, are joined and cut into blocks of context + 1 tokens (the last token of
-// one is the first of the next). The order of blocks is a permutation drawn from (seed, epoch), so that the n-th sample
-// of a run is a pure function of n: a resumed run, another number of ranks or of micro-batches reads the same samples,
-// and a checkpoint's data position is its step. The shard is mapped; memory holds one permutation.
+// Documents, each with its end-of-text token, are joined and cut into blocks of context + 1 tokens (the last
+// token of one is the first of the next). The order of blocks is a permutation drawn from (seed, epoch), so
+// that the n-th sample of a run is a pure function of n: a resumed run, another number of ranks or of
+// micro-batches reads the same samples, and a checkpoint's data position is its step. The shard is mapped;
+// memory holds one permutation.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -21,8 +22,8 @@ namespace openwork {
 
 struct DataOptions {
   std::vector<std::filesystem::path> files;
-  std::string held_out;        // empty: one document in 250; a share such as 0.01; or a file
-  int64_t max_tokens = 0;      // stop reading after this many training tokens; 0: read everything
+  std::string held_out;          // empty: one document in 250; a share such as 0.01; or a file
+  int64_t max_tokens = 0;        // stop reading after this many training tokens; 0: read everything
   std::filesystem::path folder;  // where the shards go
 };
 
@@ -31,9 +32,11 @@ struct PreparedData {
   nlohmann::json description;             // data.json
 };
 
-// Uses the shards that are there when they were made from the same files in the same way. A document of a held-out
-// file is never among the training documents, whatever files it stands in. Fails where nothing is held out.
-PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer, int32_t end_of_text, int64_t vocabulary);
+// Uses the shards that are there when they were made from the same files in the same way. A document of a
+// held-out file is never among the training documents, whatever files it stands in. Fails where nothing is
+// held out.
+PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
+                          int64_t vocabulary);
 
 class Batches {
  public:

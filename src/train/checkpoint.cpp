@@ -1,6 +1,7 @@
 #include "train/checkpoint.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -41,7 +42,9 @@ std::optional<int64_t> parse_step(std::string_view name) {
 
 CheckpointFolder::CheckpointFolder(fs::path folder, int keep) : folder_(std::move(folder)), keep_(keep) {}
 
-fs::path CheckpointFolder::folder_of(int64_t step) const { return folder_ / fmt::format("{}{:08}", kPrefix, step); }
+fs::path CheckpointFolder::folder_of(int64_t step) const {
+  return folder_ / fmt::format("{}{:08}", kPrefix, step);
+}
 
 std::vector<int64_t> CheckpointFolder::list_steps() const {
   std::vector<int64_t> steps;
@@ -59,7 +62,9 @@ void CheckpointFolder::save(int64_t step, const NamedTensors& tensors, const nlo
   if (fs::exists(whole, error)) return;  // the same step of the same run: the same numbers
   fs::remove_all(part, error);
   fs::create_directories(part, error);
-  if (error) fail(fmt::format("cannot make the checkpoint's folder ({})", error.message()), part.string(), "check the disk");
+  if (error)
+    fail(fmt::format("cannot make the checkpoint's folder ({})", error.message()), part.string(),
+         "check the disk");
   try {
     save_tensors(part / "state.safetensors", tensors);
     write_text_file(part / "state.json", state.dump(1) + "\n");
@@ -69,7 +74,8 @@ void CheckpointFolder::save(int64_t step, const NamedTensors& tensors, const nlo
   }
   sync_folder(part);
   fs::rename(part, whole, error);
-  if (error) fail(fmt::format("cannot rename the checkpoint ({})", error.message()), whole.string(), "check the disk");
+  if (error)
+    fail(fmt::format("cannot rename the checkpoint ({})", error.message()), whole.string(), "check the disk");
   sync_folder(folder_);
   write_text_file(folder_ / "latest", whole.filename().string() + "\n");
   prune();
@@ -86,7 +92,9 @@ std::optional<int64_t> CheckpointFolder::latest() const {
   return steps.empty() ? std::nullopt : std::optional(steps.back());  // killed before `latest` was there
 }
 
-nlohmann::json CheckpointFolder::read_state(int64_t step) const { return read_json_file(folder_of(step) / "state.json"); }
+nlohmann::json CheckpointFolder::read_state(int64_t step) const {
+  return read_json_file(folder_of(step) / "state.json");
+}
 
 void CheckpointFolder::read_tensors(int64_t step, const NamedTensors& tensors) const {
   const at::NoGradGuard no_grad;
@@ -107,7 +115,8 @@ void CheckpointFolder::read_tensors(int64_t step, const NamedTensors& tensors) c
 void CheckpointFolder::prune() const {
   std::error_code ignored;
   const std::vector<int64_t> steps = list_steps();
-  for (size_t n = 0; n + static_cast<size_t>(keep_) < steps.size(); ++n) fs::remove_all(folder_of(steps[n]), ignored);
+  for (size_t n = 0; n + static_cast<size_t>(keep_) < steps.size(); ++n)
+    fs::remove_all(folder_of(steps[n]), ignored);
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
     if (entry.path().extension() == ".part") fs::remove_all(entry.path(), ignored);
   }

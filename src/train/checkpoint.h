@@ -1,7 +1,7 @@
-// Checkpoints of a run: FOLDER/step-00000120/{state.safetensors, state.json} and FOLDER/latest, a file that names the
-// newest whole one. A checkpoint is written as step-N.part, synced, then renamed, and only then does `latest` change
-// and the oldest go: a run killed at any moment, or one that fills the disk, leaves the last whole one in place.
-// docs/training.md has the layout.
+// Checkpoints of a run: FOLDER/step-00000120/{state.safetensors, state.json} and FOLDER/latest, a file that
+// names the newest whole one. A checkpoint is written as step-N.part, synced, then renamed, and only then
+// does `latest` change and the oldest go: a run killed at any moment, or one that fills the disk, leaves the
+// last whole one in place. docs/training.md has the layout.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
 #include "train/initialise.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 
@@ -25,7 +26,8 @@ Transformer draw_model(ModelConfig config, uint64_t seed) {
   const double residual = deviation / std::sqrt(2 * static_cast<double>(config.layers));
   at::Generator generator = at::detail::createCPUGenerator(mix_seed(seed, 0x696e6974));
   NamedTensors parameters;
-  for (const ParameterSpec& spec : list_parameters(architecture_named(config.architecture, "model"), config)) {
+  for (const ParameterSpec& spec :
+       list_parameters(architecture_named(config.architecture, "model"), config)) {
     Tensor tensor = at::zeros(spec.shape, at::kFloat);
     if (spec.bias) {
       // stays 0

@@ -1,6 +1,7 @@
 // Weights to begin from: GPT-2's initialisation. Matrices and embeddings are normal with the configuration's
-// initializer_range (0.02 where it has none), projections back into the residual stream smaller by 1/sqrt(2 layers),
-// norms 1, biases 0. Drawn on the CPU from the seed in list_parameters' order, so that every device begins the same.
+// initializer_range (0.02 where it has none), projections back into the residual stream smaller by 1/sqrt(2
+// layers), norms 1, biases 0. Drawn on the CPU from the seed in list_parameters' order, so that every device
+// begins the same.
 #pragma once
 #include <filesystem>
 

@@ -44,8 +44,13 @@ struct Totals {
 class Loop {
  public:
   Loop(TrainedWeights& weights, Batches& batches, const Transformer* dense, const LoopOptions& options)
-      : weights_(weights), batches_(batches), dense_(dense), options_(options), optimiser_(weights, options.adamw),
-        checkpoints_(options.folder / "checkpoints"), totals_(weights) {
+      : weights_(weights),
+        batches_(batches),
+        dense_(dense),
+        options_(options),
+        optimiser_(weights, options.adamw),
+        checkpoints_(options.folder / "checkpoints"),
+        totals_(weights) {
     if (options.multiplier) multiplier_.emplace(*options.multiplier, weights.options().device);
   }
 
@@ -70,8 +75,12 @@ class Loop {
   }
 
  private:
-  double seconds() const { return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count(); }
-  bool finished() const { return options_.steps > 0 ? step_ >= options_.steps : seconds() >= 60 * options_.minutes; }
+  double seconds() const {
+    return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+  bool finished() const {
+    return options_.steps > 0 ? step_ >= options_.steps : seconds() >= 60 * options_.minutes;
+  }
 
   // The share of the run that is done, at the middle of the coming step.
   double progress() const {
@@ -85,7 +94,8 @@ class Loop {
     weights_.zero_gradients();
     const Tensor cross_entropy = run_passes(now);
     const double bias_rate = weights_.options().learn_bias ? options_.bias_rate * rate : 0;
-    const Tensor norm = optimiser_.step({options_.learning_rate * rate, options_.learning_rate * rate, bias_rate});
+    const Tensor norm =
+        optimiser_.step({options_.learning_rate * rate, options_.learning_rate * rate, bias_rate});
     weights_.refresh();
     target_ = options_.schedule.target(options_.target, now);
     if (multiplier_) multiplier_->update(cross_entropy, target_);
@@ -106,7 +116,9 @@ class Loop {
     for (int64_t pass = 0; pass < options_.accumulate; ++pass) {
       GateDraw draw;
       draw.first = pass * samples;
-      if (!hard_) draw.seed = static_cast<int64_t>(mix_seed(mix_seed(options_.seed, 0x6761746573), static_cast<uint64_t>(step_)));
+      if (!hard_)
+        draw.seed = static_cast<int64_t>(
+            mix_seed(mix_seed(options_.seed, 0x6761746573), static_cast<uint64_t>(step_)));
       const Tensor tokens = batches_.read(step_ * options_.batch + draw.first, samples).to(device);
       const PassLoss loss = compute_pass_loss(weights_.pass_model(), dense_, tokens, draw,
                                               multiplier_ ? multiplier_->lambda() : Tensor(), options_.loss);
@@ -133,8 +145,12 @@ class Loop {
     const double elapsed = std::chrono::duration<double>(Clock::now() - interval_start_).count();
     const double speed = steps * static_cast<double>(options_.batch * batches_.context()) / elapsed;
     result_.loss = sum[0] / steps;
-    nlohmann::json line = {{"step", step_}, {"tokens", step_ * options_.batch * batches_.context()}, {"loss", result_.loss},
-                           {"learning_rate", rate_}, {"gradient_norm", sum[3] / steps}, {"tokens_per_second", speed},
+    nlohmann::json line = {{"step", step_},
+                           {"tokens", step_ * options_.batch * batches_.context()},
+                           {"loss", result_.loss},
+                           {"learning_rate", rate_},
+                           {"gradient_norm", sum[3] / steps},
+                           {"tokens_per_second", speed},
                            {"seconds", seconds()}};
     detail_ = fmt::format("loss {:.4f}", result_.loss);
     if (weights_.config().gate != GateKind::kNone) log_gates(line, active, sum[1] / steps);
@@ -147,10 +163,14 @@ class Loop {
 
   void log_gates(nlohmann::json& line, const Tensor& active, double penalty) {
     const double T = static_cast<double>(batches_.context());
-    const double pairs = static_cast<double>(totals_.steps * options_.batch) * T * (T + 1) / 2;  // of one head
+    const double pairs =
+        static_cast<double>(totals_.steps * options_.batch) * T * (T + 1) / 2;  // of one head
     const double kept = active.mean().item<double>() / pairs;
     const int64_t open = (active / pairs > kOpenShare).sum().item<int64_t>();
-    line.update({{"penalty", penalty}, {"kept_edges", kept}, {"open_heads", open}, {"gates", hard_ ? "hard" : "sampled"},
+    line.update({{"penalty", penalty},
+                 {"kept_edges", kept},
+                 {"open_heads", open},
+                 {"gates", hard_ ? "hard" : "sampled"},
                  {"gate_bias", mean_gate_bias()}});
     if (multiplier_) {
       const Multiplier::Reading reading = multiplier_->read();
@@ -189,7 +209,8 @@ class Loop {
 
   nlohmann::json describe_layout() const {
     nlohmann::json layout = nlohmann::json::array();
-    for (const TrainedTensor& tensor : weights_.tensors()) layout.push_back({tensor.name, tensor.offset, tensor.shape});
+    for (const TrainedTensor& tensor : weights_.tensors())
+      layout.push_back({tensor.name, tensor.offset, tensor.shape});
     return layout;
   }
 
@@ -197,8 +218,12 @@ class Loop {
     const Tensor sums = totals_.sums.cpu();  // never a checkpoint of a run that has gone wrong
     check_finite(sums.sum().item<double>());
     checkpoints_.save(step_, saved_tensors(),
-                      {{"version", 1}, {"step", step_}, {"seconds", seconds()}, {"gate_bias_shift", shift_},
-                       {"result", {result_.loss, result_.lambda, result_.target}}, {"identity", options_.identity},
+                      {{"version", 1},
+                       {"step", step_},
+                       {"seconds", seconds()},
+                       {"gate_bias_shift", shift_},
+                       {"result", {result_.loss, result_.lambda, result_.target}},
+                       {"identity", options_.identity},
                        {"layout", describe_layout()}});
   }
 
@@ -259,10 +284,12 @@ class Loop {
 
 }  // namespace
 
-LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer* dense, const LoopOptions& options) {
+LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer* dense,
+                    const LoopOptions& options) {
   if (options.batch < 1 || options.accumulate < 1 || options.batch % options.accumulate != 0) {
-    fail_input(fmt::format("a batch of {} samples cannot be cut into {} passes", options.batch, options.accumulate),
-               "--accumulate", "choose a divisor of the batch (--batch-tokens / --context)");
+    fail_input(
+        fmt::format("a batch of {} samples cannot be cut into {} passes", options.batch, options.accumulate),
+        "--accumulate", "choose a divisor of the batch (--batch-tokens / --context)");
   }
   if ((options.steps > 0) == (options.minutes > 0)) {
     fail_input("the length of the run is not clear", "--steps and --minutes", "give one of the two");

@@ -1,9 +1,11 @@
 // The training loop, the same for sparsify, its dense control and pretrain. A step:
-//   1. samples step * batch ... of the data, in `accumulate` passes; each pass knows its samples' places in the batch,
+//   1. samples step * batch ... of the data, in `accumulate` passes; each pass knows its samples' places in
+//   the batch,
 //      so that gates are drawn the same however the batch is cut
 //   2. loss and backward (loss.h), gradients summed in one flat float32 buffer (weights.h)
 //   3. clip and AdamW (optimiser.h), the multiplier (multiplier.h), the compute copy of the weights
-// The host waits for the device only where it logs or saves: losses, the multiplier and gradient norms stay there.
+// The host waits for the device only where it logs or saves: losses, the multiplier and gradient norms stay
+// there.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -20,34 +22,37 @@
 namespace openwork {
 
 struct LoopOptions {
-  std::string name = "train";        // of the progress bar
-  std::filesystem::path folder;      // metrics.jsonl, checkpoints/
+  std::string name = "train";    // of the progress bar
+  std::filesystem::path folder;  // metrics.jsonl, checkpoints/
   uint64_t seed = 0;
-  int64_t batch = 16;                // samples in a step
-  int64_t accumulate = 1;            // passes a step is cut into
-  int64_t steps = 0;                 // the run ends after these, or after
-  double minutes = 0;                // this much training
+  int64_t batch = 16;                             // samples in a step
+  int64_t accumulate = 1;                         // passes a step is cut into
+  int64_t steps = 0;                              // the run ends after these, or after
+  double minutes = 0;                             // this much training
   double learning_rate = 3e-4, bias_rate = 1e-2;  // peaks; bias_rate is of learned gate biases
   Schedule schedule;
   AdamWOptions adamw;
   LossOptions loss;
-  std::optional<MultiplierOptions> multiplier;  // none: plain cross-entropy
-  double target = 0;                 // the multiplier's, in nats
+  std::optional<MultiplierOptions> multiplier;     // none: plain cross-entropy
+  double target = 0;                               // the multiplier's, in nats
   int64_t log_every = 10, checkpoint_every = 500;  // steps
   bool resume = false;
-  nlohmann::json identity = nlohmann::json::object();  // what a resumed run must have in common with its checkpoint
+  nlohmann::json identity =
+      nlohmann::json::object();  // what a resumed run must have in common with its checkpoint
 };
 
 struct LoopResult {
   int64_t steps = 0, tokens = 0;
-  double seconds = 0;         // of training, those before a resume too
+  double seconds = 0;  // of training, those before a resume too
   double tokens_per_second = 0;
-  int signal = 0;             // SIGINT or SIGTERM where one ended the run early
-  double lambda = 0, loss = 0, target = 0;  // at the last line of metrics.jsonl; loss is the training loss there
+  int signal = 0;  // SIGINT or SIGTERM where one ended the run early
+  double lambda = 0, loss = 0,
+         target = 0;  // at the last line of metrics.jsonl; loss is the training loss there
 };
 
-// Fails (exit 1) where the loss stops being finite, with the last checkpoint as it was. `dense` is the teacher of
-// distillation, or null.
-LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer* dense, const LoopOptions& options);
+// Fails (exit 1) where the loss stops being finite, with the last checkpoint as it was. `dense` is the
+// teacher of distillation, or null.
+LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer* dense,
+                    const LoopOptions& options);
 
 }  // namespace openwork

@@ -1,6 +1,7 @@
 #include "train/loss.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace openwork {
 namespace {
@@ -17,8 +18,8 @@ Tensor kl_to_dense(const Tensor& logits, const Transformer& dense, const Tensor&
 
 }  // namespace
 
-PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens, const GateDraw& draw,
-                           const Tensor& lambda, const LossOptions& options) {
+PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens,
+                           const GateDraw& draw, const Tensor& lambda, const LossOptions& options) {
   const int64_t T = tokens.size(1) - 1;
   const Tensor ids = tokens.narrow(1, 0, T), targets = tokens.narrow(1, 1, T).flatten();
   GateTotals gates;

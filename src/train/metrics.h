@@ -1,5 +1,5 @@
-// metrics.jsonl: one JSON object per interval, in the order of steps. A resumed run first drops the lines after its
-// checkpoint (and a last line that a kill cut short), so that every step is told once.
+// metrics.jsonl: one JSON object per interval, in the order of steps. A resumed run first drops the lines
+// after its checkpoint (and a last line that a kill cut short), so that every step is told once.
 #pragma once
 #include <filesystem>
 #include <fstream>

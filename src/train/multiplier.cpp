@@ -1,6 +1,7 @@
 #include "train/multiplier.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 namespace openwork {
@@ -8,7 +9,9 @@ namespace openwork {
 Multiplier::Multiplier(const MultiplierOptions& options, const at::Device& device)
     : options_(options), state_(at::tensor({options.start, 0.0, 0.0}, at::kDouble).to(device)) {}
 
-Tensor Multiplier::lambda() const { return state_.select(0, 0); }
+Tensor Multiplier::lambda() const {
+  return state_.select(0, 0);
+}
 
 void Multiplier::update(const Tensor& loss, double target) {
   const at::NoGradGuard no_grad;
@@ -31,8 +34,10 @@ std::optional<std::string> Multiplier::warn(const Reading& reading, double targe
   if (warned_ || at_bound_ < patience) return std::nullopt;
   warned_ = true;
   return fmt::format(
-      "warning: the target {:.4f} cannot be reached at this learning rate: the multiplier sits at its upper bound {} "
-      "and the loss at {:.4f}, so that no edges close; loosen --tolerance or --target-loss, add --target-slack, or "
+      "warning: the target {:.4f} cannot be reached at this learning rate: the multiplier sits at its upper "
+      "bound {} "
+      "and the loss at {:.4f}, so that no edges close; loosen --tolerance or --target-loss, add "
+      "--target-slack, or "
       "lower --lr",
       target, options_.highest, reading.average);
 }

@@ -15,16 +15,16 @@ using at::Tensor;
 
 struct MultiplierOptions {
   double start = 1, lowest = 1e-3, highest = 100;
-  double rate = 0.2;       // per step and nat
-  double clip = 0.1;       // nats
-  double smoothing = 0.95; // of the moving average
+  double rate = 0.2;        // per step and nat
+  double clip = 0.1;        // nats
+  double smoothing = 0.95;  // of the moving average
 };
 
 class Multiplier {
  public:
   Multiplier(const MultiplierOptions& options, const at::Device& device);
 
-  Tensor lambda() const;                        // 0-dimensional float64, on the device
+  Tensor lambda() const;                           // 0-dimensional float64, on the device
   void update(const Tensor& loss, double target);  // loss: 0-dimensional, the step's mean cross-entropy
 
   struct Reading {

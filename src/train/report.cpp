@@ -27,14 +27,20 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
   const Evaluation& result = report.result.held_out;
   std::string text;
   const auto line = [&](const std::string& content) { text += fmt::format("{}{}\n", mark, content); };
-  if (report.base) line(fmt::format("loss against the base: {:+.4f} nats/token", result.nats_per_token - report.base->nats_per_token));
+  if (report.base)
+    line(fmt::format("loss against the base: {:+.4f} nats/token",
+                     result.nats_per_token - report.base->nats_per_token));
   if (report.control) {
     line(fmt::format("loss against the dense control: {:+.4f} nats/token",
                      result.nats_per_token - report.control->held_out.nats_per_token));
   }
-  if (report.target) line(fmt::format("target of the training loss: {:.4f}; multiplier at the end: {:.4g}", *report.target, report.result.training.lambda));
-  line(fmt::format("measured on {} blocks of {} tokens of {} held-out documents, hard gates; 95 % intervals, documents resampled",
-                   result.blocks, result.context, result.documents));
+  if (report.target)
+    line(fmt::format("target of the training loss: {:.4f}; multiplier at the end: {:.4g}", *report.target,
+                     report.result.training.lambda));
+  line(
+      fmt::format("measured on {} blocks of {} tokens of {} held-out documents, hard gates; 95 % intervals, "
+                  "documents resampled",
+                  result.blocks, result.context, result.documents));
   line(fmt::format("seed {}", report.seed));
   line("command: " + report.command);
   return text;
@@ -43,9 +49,16 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
 }  // namespace
 
 json to_json(const Evaluation& e) {
-  return {{"nats_per_token", e.nats_per_token}, {"interval", {e.low, e.high}}, {"bits_per_byte", e.bits_per_byte},
-          {"kept_edges", e.kept_edges}, {"open_heads", e.open_heads}, {"closed_heads", e.closed_heads},
-          {"tokens", e.tokens}, {"documents", e.documents}, {"blocks", e.blocks}, {"context", e.context}};
+  return {{"nats_per_token", e.nats_per_token},
+          {"interval", {e.low, e.high}},
+          {"bits_per_byte", e.bits_per_byte},
+          {"kept_edges", e.kept_edges},
+          {"open_heads", e.open_heads},
+          {"closed_heads", e.closed_heads},
+          {"tokens", e.tokens},
+          {"documents", e.documents},
+          {"blocks", e.blocks},
+          {"context", e.context}};
 }
 
 Evaluation evaluation_from_json(const json& j) {
@@ -54,31 +67,35 @@ Evaluation evaluation_from_json(const json& j) {
   e.low = j.at("interval").at(0), e.high = j.at("interval").at(1);
   e.bits_per_byte = j.at("bits_per_byte"), e.kept_edges = j.at("kept_edges");
   e.open_heads = j.at("open_heads"), e.closed_heads = j.at("closed_heads");
-  e.tokens = j.at("tokens"), e.documents = j.at("documents"), e.blocks = j.at("blocks"), e.context = j.at("context");
+  e.tokens = j.at("tokens"), e.documents = j.at("documents"), e.blocks = j.at("blocks"),
+  e.context = j.at("context");
   return e;
 }
 
 json to_json(const TrainedModel& model) {
   json result = to_json(model.held_out);
   const LoopResult& t = model.training;
-  result["training"] = {{"steps", t.steps}, {"tokens", t.tokens}, {"seconds", t.seconds},
-                        {"tokens_per_second", t.tokens_per_second}, {"loss", t.loss}, {"lambda", t.lambda}};
+  result["training"] = {{"steps", t.steps},     {"tokens", t.tokens},
+                        {"seconds", t.seconds}, {"tokens_per_second", t.tokens_per_second},
+                        {"loss", t.loss},       {"lambda", t.lambda}};
   return result;
 }
 
 TrainedModel trained_model_from_json(const json& j) {
   TrainedModel model{evaluation_from_json(j), {}};
   const json& t = j.at("training");
-  model.training.steps = t.at("steps"), model.training.tokens = t.at("tokens"), model.training.seconds = t.at("seconds");
+  model.training.steps = t.at("steps"), model.training.tokens = t.at("tokens"),
+  model.training.seconds = t.at("seconds");
   model.training.tokens_per_second = t.at("tokens_per_second");
   model.training.loss = t.at("loss"), model.training.lambda = t.at("lambda");
   return model;
 }
 
 json to_json(const RunReport& report) {
-  json result = {{"verb", report.verb}, {"model", report.model}, {"seed", report.seed}, {"command", report.command},
-                 {"options", report.options}, {"data", report.data}, {"protocol", report.protocol},
-                 {report.result_name, to_json(report.result)}};
+  json result = {{"verb", report.verb},         {"model", report.model},
+                 {"seed", report.seed},         {"command", report.command},
+                 {"options", report.options},   {"data", report.data},
+                 {"protocol", report.protocol}, {report.result_name, to_json(report.result)}};
   result["base"] = report.base ? to_json(*report.base) : json();
   result["control"] = report.control ? to_json(*report.control) : json();
   result["target"] = report.target ? json(*report.target) : json();
@@ -86,31 +103,36 @@ json to_json(const RunReport& report) {
 }
 
 std::string to_markdown(const RunReport& report) {
-  std::string text = fmt::format("# {} of {}\n\n| model | held-out nats/token | 95 % interval | bits/byte | kept edges | open heads | closed heads "
-                                 "| steps | tokens | seconds | tokens/s |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
-                                 report.verb, report.model);
+  std::string text = fmt::format(
+      "# {} of {}\n\n| model | held-out nats/token | 95 % interval | bits/byte | kept edges | open heads | "
+      "closed heads "
+      "| steps | tokens | seconds | tokens/s |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+      report.verb, report.model);
   for (const Row& row : rows_of(report)) {
     const Evaluation& e = *row.held_out;
-    text += fmt::format("| {} | {:.4f} | {:.4f} to {:.4f} | {:.4f} | {:.3f} % | {} | {} |", row.name, e.nats_per_token, e.low,
-                        e.high, e.bits_per_byte, 100 * e.kept_edges, e.open_heads, e.closed_heads);
-    text += row.training ? fmt::format(" {} | {} | {:.1f} | {:.0f} |\n", row.training->steps, row.training->tokens,
-                                       row.training->seconds, row.training->tokens_per_second)
-                         : " | | | |\n";
+    text += fmt::format("| {} | {:.4f} | {:.4f} to {:.4f} | {:.4f} | {:.3f} % | {} | {} |", row.name,
+                        e.nats_per_token, e.low, e.high, e.bits_per_byte, 100 * e.kept_edges, e.open_heads,
+                        e.closed_heads);
+    text += row.training
+                ? fmt::format(" {} | {} | {:.1f} | {:.0f} |\n", row.training->steps, row.training->tokens,
+                              row.training->seconds, row.training->tokens_per_second)
+                : " | | | |\n";
   }
   return text + "\n" + closing_lines(report, "- ");
 }
 
 std::string to_text(const RunReport& report) {
-  std::string text = fmt::format("{:<14} {:>8} {:<18} {:>8} {:>11} {:>6} {:>7} {:>7} {:>11} {:>9} {:>10}\n", "model", "nats/tok",
-                                 "95 % interval", "bits/B", "kept edges", "open", "closed", "steps", "tokens", "seconds", "tokens/s");
+  std::string text = fmt::format("{:<14} {:>8} {:<18} {:>8} {:>11} {:>6} {:>7} {:>7} {:>11} {:>9} {:>10}\n",
+                                 "model", "nats/tok", "95 % interval", "bits/B", "kept edges", "open",
+                                 "closed", "steps", "tokens", "seconds", "tokens/s");
   for (const Row& row : rows_of(report)) {
     const Evaluation& e = *row.held_out;
     text += fmt::format("{:<14} {:>8.4f} {:<18} {:>8.4f} {:>9.3f} % {:>6} {:>7}", row.name, e.nats_per_token,
-                        fmt::format("[{:.4f}, {:.4f}]", e.low, e.high), e.bits_per_byte, 100 * e.kept_edges, e.open_heads,
-                        e.closed_heads);
+                        fmt::format("[{:.4f}, {:.4f}]", e.low, e.high), e.bits_per_byte, 100 * e.kept_edges,
+                        e.open_heads, e.closed_heads);
     if (row.training) {
-      text += fmt::format(" {:>7} {:>11} {:>9.1f} {:>10.0f}", row.training->steps, row.training->tokens, row.training->seconds,
-                          row.training->tokens_per_second);
+      text += fmt::format(" {:>7} {:>11} {:>9.1f} {:>10.0f}", row.training->steps, row.training->tokens,
+                          row.training->seconds, row.training->tokens_per_second);
     }
     text += "\n";
   }

@@ -1,5 +1,6 @@
-// The closing report of a run (METHOD 2): the base, the dense control where there was one, and the result with hard
-// gates, all on the same held-out blocks, with what the run cost. report.json and report.md in the run's folder.
+// The closing report of a run (METHOD 2): the base, the dense control where there was one, and the result
+// with hard gates, all on the same held-out blocks, with what the run cost. report.json and report.md in the
+// run's folder.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@ namespace openwork {
 struct Evaluation {
   double nats_per_token = 0, low = 0, high = 0;  // 95 % interval, documents resampled
   double bits_per_byte = 0;
-  double kept_edges = 1;                         // a share; 1 for a dense model
+  double kept_edges = 1;  // a share; 1 for a dense model
   int64_t open_heads = 0, closed_heads = 0, tokens = 0, documents = 0, blocks = 0, context = 0;
 };
 
@@ -33,7 +34,7 @@ struct RunReport {
   std::optional<Evaluation> base;
   std::optional<TrainedModel> control;
   TrainedModel result;
-  std::optional<double> target;                   // nats per token
+  std::optional<double> target;  // nats per token
   uint64_t seed = 0;
   nlohmann::json options, data, protocol;
 };

@@ -14,7 +14,9 @@ double Schedule::learning_rate(double progress) const {
   return p > 1 - decay ? (1 - p) / decay : 1;
 }
 
-bool Schedule::hard_gates(double progress) const { return noise_anneal > 0 && progress >= 1 - noise_anneal; }
+bool Schedule::hard_gates(double progress) const {
+  return noise_anneal > 0 && progress >= 1 - noise_anneal;
+}
 
 double Schedule::gate_bias_shift(double progress) const {
   const double arrival = 1 - decay;

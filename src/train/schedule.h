@@ -10,11 +10,11 @@
 namespace openwork {
 
 struct Schedule {
-  double warmup = 0.02;       // shares of the run
+  double warmup = 0.02;  // shares of the run
   double decay = 0.2;
   double noise_anneal = 0.1;
-  double bias_shift = 0;      // added to every gate bias by the end
-  double target_slack = 0;    // nats allowed above the target at the full learning rate
+  double bias_shift = 0;    // added to every gate bias by the end
+  double target_slack = 0;  // nats allowed above the target at the full learning rate
 
   double learning_rate(double progress) const;  // as a share of the peak, 0 to 1
   bool hard_gates(double progress) const;

@@ -81,8 +81,8 @@ Transformer open_result(const RunOptions& options, const TrainedWeights& weights
 }
 
 // Phases 2 and 3: trains, saves, opens what was saved and measures that.
-TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, LoopOptions loop, Batches& batches,
-                               const Transformer* dense, const Evaluate& evaluate) {
+TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, LoopOptions loop,
+                               Batches& batches, const Transformer* dense, const Evaluate& evaluate) {
   TrainedModel result;
   loop.identity = identify(options, batches, start.config);
   WeightOptions weight_options = options.weights;
@@ -106,7 +106,8 @@ Evaluation measure_base(const RunOptions& options, const Transformer& base, cons
   return result;
 }
 
-TrainedModel run_control(const RunOptions& options, const Transformer& base, Batches& batches, const Evaluate& evaluate) {
+TrainedModel run_control(const RunOptions& options, const Transformer& base, Batches& batches,
+                         const Evaluate& evaluate) {
   const fs::path folder = options.out / "control", file = folder / "result.json";
   if (options.loop.resume && fs::exists(file)) return trained_model_from_json(read_json_file(file));
   LoopOptions loop = options.loop;
@@ -114,7 +115,8 @@ TrainedModel run_control(const RunOptions& options, const Transformer& base, Bat
   loop.folder = folder;
   loop.multiplier.reset();
   loop.loss.distill = 0;
-  const TrainedModel result = train_and_measure(options, remove_gates(base), loop, batches, nullptr, evaluate);
+  const TrainedModel result =
+      train_and_measure(options, remove_gates(base), loop, batches, nullptr, evaluate);
   if (result.training.signal == 0) write_text_file(file, to_json(result).dump(1) + "\n");
   return result;
 }
@@ -123,24 +125,31 @@ TrainedModel run_control(const RunOptions& options, const Transformer& base, Bat
 
 void check_run_folder(const RunOptions& options) {
   std::error_code ignored;
-  const bool used = fs::exists(options.out / "checkpoints", ignored) || fs::exists(options.out / "control", ignored) ||
-                    fs::exists(options.out / "model.safetensors", ignored) || fs::exists(options.out / "metrics.jsonl", ignored);
+  const bool used = fs::exists(options.out / "checkpoints", ignored) ||
+                    fs::exists(options.out / "control", ignored) ||
+                    fs::exists(options.out / "model.safetensors", ignored) ||
+                    fs::exists(options.out / "metrics.jsonl", ignored);
   if (used && !options.loop.resume) {
-    fail_input("the folder already holds a run or a model", options.out.string(), "use --resume or another --out");
+    fail_input("the folder already holds a run or a model", options.out.string(),
+               "use --resume or another --out");
   }
 }
 
-double default_gate_bias(GateKind gate) { return gate == GateKind::kScore ? 4 : 5; }
+double default_gate_bias(GateKind gate) {
+  return gate == GateKind::kScore ? 4 : 5;
+}
 
 StartingPoint put_gates(const Transformer& base, GateKind gate, std::optional<double> bias) {
   StartingPoint start{base.config(), {}};
   const bool keep = base.config().gate == gate && !bias;
   start.config.gate = gate;
   const std::map<std::string, Tensor> own(base.parameters().begin(), base.parameters().end());
-  for (const ParameterSpec& spec : list_parameters(architecture_named(start.config.architecture, "model"), start.config)) {
+  for (const ParameterSpec& spec :
+       list_parameters(architecture_named(start.config.architecture, "model"), start.config)) {
     const bool fresh = spec.role == Role::kGateBias && !keep;
     start.parameters.emplace_back(
-        spec.name, fresh ? at::full(spec.shape, bias.value_or(default_gate_bias(gate)), at::kFloat) : own.at(spec.name));
+        spec.name,
+        fresh ? at::full(spec.shape, bias.value_or(default_gate_bias(gate)), at::kFloat) : own.at(spec.name));
   }
   return start;
 }
@@ -157,7 +166,8 @@ StartingPoint remove_gates(const Transformer& base) {
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate) {
   check_run_folder(options);
   if (options.adapter && options.weights.lora) {
-    fail_input("the model is an adapter already", options.model, "train all its weights (--full), or start from its base");
+    fail_input("the model is an adapter already", options.model,
+               "train all its weights (--full), or start from its base");
   }
   RunReport report;
   report.verb = options.verb, report.model = options.model, report.command = options.command;
@@ -173,7 +183,8 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
     report.base = measure_base(options, base, evaluate);
     loop.target = options.target_loss.value_or(report.base->nats_per_token + options.tolerance);
     report.target = loop.target;
-    note(fmt::format("base: {:.4f} nats/token held out; target {:.4f}", report.base->nats_per_token, loop.target));
+    note(fmt::format("base: {:.4f} nats/token held out; target {:.4f}", report.base->nats_per_token,
+                     loop.target));
   }
   // 2. The dense control: same data, same steps, no gates.
   if (options.control) {
@@ -186,15 +197,18 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
   // 3. The run itself.
   const bool gated = options.gate != GateKind::kNone;
   if (gated && options.gate_bias_end) {
-    loop.schedule.bias_shift = *options.gate_bias_end - options.gate_bias.value_or(default_gate_bias(options.gate));
+    loop.schedule.bias_shift =
+        *options.gate_bias_end - options.gate_bias.value_or(default_gate_bias(options.gate));
   }
   std::optional<Transformer> dense;
   if (gated && loop.loss.distill > 0) {
     StartingPoint teacher = remove_gates(base);
-    dense.emplace(move_to({teacher.config, teacher.parameters}, options.weights.dtype, options.weights.device));
+    dense.emplace(
+        move_to({teacher.config, teacher.parameters}, options.weights.dtype, options.weights.device));
   }
-  report.result = train_and_measure(options, gated ? put_gates(base, options.gate, options.gate_bias) : remove_gates(base), loop,
-                                    batches, dense ? &*dense : nullptr, evaluate);
+  report.result = train_and_measure(
+      options, gated ? put_gates(base, options.gate, options.gate_bias) : remove_gates(base), loop, batches,
+      dense ? &*dense : nullptr, evaluate);
   return report;
 }
 

@@ -1,11 +1,11 @@
-// Post-training a model to few attention edges, from its name to the closing report (METHOD 2), and pretraining,
-// which is the same run without a base, gates or constraint. The run's folder OUT:
+// Post-training a model to few attention edges, from its name to the closing report (METHOD 2), and
+// pretraining, which is the same run without a base, gates or constraint. The run's folder OUT:
 //   data/            the tokenised documents (batches.h)
 //   base.json        the base on the held-out blocks, so that a resumed run need not measure it again
 //   control/         the dense control: its checkpoints, metrics, weights and result.json
 //   checkpoints/     the newest two of the run (checkpoint.h);  metrics.jsonl a line per interval
-//   config.json, model.safetensors (or adapter_config.json, adapter_model.safetensors), tokenizer.json   the result
-//   report.json, report.md
+//   config.json, model.safetensors (or adapter_config.json, adapter_model.safetensors), tokenizer.json   the
+//   result report.json, report.md
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -19,17 +19,17 @@ namespace openwork {
 
 struct RunOptions {
   std::string verb = "sparsify", model, command;
-  std::filesystem::path model_path, out;             // model_path: what load_model opens
-  std::filesystem::path tokenizer_path;              // what copy_tokenizer takes
-  std::optional<std::filesystem::path> adapter;      // merged into the base first
-  bool random = false;                               // draw the weights from the seed; config.json alone is read
-  GateKind gate = GateKind::kLogprob;                // kNone: pretrain
-  std::optional<double> gate_bias, gate_bias_end;    // start and end; the kind's default, and the start
-  std::optional<double> target_loss;                 // else the base's loss plus
+  std::filesystem::path model_path, out;         // model_path: what load_model opens
+  std::filesystem::path tokenizer_path;          // what copy_tokenizer takes
+  std::optional<std::filesystem::path> adapter;  // merged into the base first
+  bool random = false;                           // draw the weights from the seed; config.json alone is read
+  GateKind gate = GateKind::kLogprob;            // kNone: pretrain
+  std::optional<double> gate_bias, gate_bias_end;  // start and end; the kind's default, and the start
+  std::optional<double> target_loss;               // else the base's loss plus
   double tolerance = 0;
   bool control = false;
   WeightOptions weights;
-  LoopOptions loop;                                  // its folder, name, identity and target are set here
+  LoopOptions loop;  // its folder, name, identity and target are set here
   at::ScalarType save_dtype = at::kFloat;
 };
 

@@ -5,7 +5,9 @@ namespace {
 
 volatile std::sig_atomic_t seen_signal = 0;
 
-void note_signal(int signal) { seen_signal = signal; }
+void note_signal(int signal) {
+  seen_signal = signal;
+}
 
 }  // namespace
 
@@ -23,6 +25,8 @@ StopSignals::~StopSignals() {
   sigaction(SIGTERM, &before_terminate_, nullptr);
 }
 
-int StopSignals::seen() const { return seen_signal; }
+int StopSignals::seen() const {
+  return seen_signal;
+}
 
 }  // namespace openwork

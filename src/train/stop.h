@@ -1,5 +1,6 @@
-// SIGINT and SIGTERM as a wish, not an end: while a StopSignals lives, the first one is noted for the run to see
-// after its step (it then writes a checkpoint and leaves with 128 + signal); a second one ends the program at once.
+// SIGINT and SIGTERM as a wish, not an end: while a StopSignals lives, the first one is noted for the run to
+// see after its step (it then writes a checkpoint and leaves with 128 + signal); a second one ends the
+// program at once.
 #pragma once
 #include <csignal>
 

@@ -33,7 +33,8 @@ void copy_tokenizer(const fs::path& from, const fs::path& folder) {
   std::error_code ignored;
   fs::create_directories(folder, ignored);
   if (fs::is_directory(from, ignored)) {
-    for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"}) {
+    for (const char* name :
+         {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"}) {
       copy_if_there(from / name, folder / name);
     }
   } else if (from.extension() == ".json") {

@@ -1,6 +1,7 @@
 #include "train/weights.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <map>
@@ -16,15 +17,18 @@ constexpr int64_t kAlignment = 64;  // numbers: keeps every tensor at a whole 12
 
 Segment segment_of(const ParameterSpec& spec) {
   switch (spec.role) {
-    case Role::kGateBias: return Segment::kGateBias;
+    case Role::kGateBias:
+      return Segment::kGateBias;
     case Role::kEmbedding:
     case Role::kPositions:
     case Role::kNorm1:
     case Role::kNorm2:
     case Role::kQueryNorm:
     case Role::kKeyNorm:
-    case Role::kFinalNorm: return Segment::kPlain;
-    default: return spec.bias ? Segment::kPlain : Segment::kDecayed;
+    case Role::kFinalNorm:
+      return Segment::kPlain;
+    default:
+      return spec.bias ? Segment::kPlain : Segment::kDecayed;
   }
 }
 
@@ -60,10 +64,13 @@ void TrainedWeights::plan() {
   if (options_.lora) {
     for (const std::string& name : find_lora_targets(config_, *options_.lora)) targets.insert(name);
   }
-  for (const ParameterSpec& spec : list_parameters(architecture_named(config_.architecture, "model"), config_)) {
-    if (spec.role == Role::kGateBias || !options_.lora) found.push_back({spec.name, segment_of(spec), spec.shape, 0, {}});
+  for (const ParameterSpec& spec :
+       list_parameters(architecture_named(config_.architecture, "model"), config_)) {
+    if (spec.role == Role::kGateBias || !options_.lora)
+      found.push_back({spec.name, segment_of(spec), spec.shape, 0, {}});
     if (!targets.contains(spec.name)) continue;
-    const int64_t in = spec.shape[config_.transposed_linear ? 0 : 1], out = spec.shape[config_.transposed_linear ? 1 : 0];
+    const int64_t in = spec.shape[config_.transposed_linear ? 0 : 1],
+                  out = spec.shape[config_.transposed_linear ? 1 : 0];
     const std::string module = module_name(spec.name);
     found.push_back({module + ".lora_A.weight", Segment::kDecayed, {options_.lora->rank, in}, 0, {}});
     found.push_back({module + ".lora_B.weight", Segment::kDecayed, {out, options_.lora->rank}, 0, {}});
@@ -110,7 +117,9 @@ void TrainedWeights::make_leaves(const NamedTensors& start) {
   for (TrainedTensor& tensor : tensors_) {
     const bool copied = copies_.defined() && tensor.segment != Segment::kGateBias;
     const int64_t count = count_of(tensor.shape);
-    const auto view = [&](const Tensor& flat) { return flat.narrow(0, tensor.offset, count).view(tensor.shape).detach(); };
+    const auto view = [&](const Tensor& flat) {
+      return flat.narrow(0, tensor.offset, count).view(tensor.shape).detach();
+    };
     tensor.leaf = view(copied ? copies_ : masters_);
     leaves[tensor.name] = tensor.leaf;
     if (tensor.segment == Segment::kGateBias && !options_.learn_bias) continue;
@@ -119,14 +128,16 @@ void TrainedWeights::make_leaves(const NamedTensors& start) {
   }
   for (const auto& [name, tensor] : start) {
     const bool trained = leaves.contains(name);
-    parameters_.emplace_back(name, trained ? leaves[name] : tensor.detach().to(options_.device, options_.dtype));
+    parameters_.emplace_back(name,
+                             trained ? leaves[name] : tensor.detach().to(options_.device, options_.dtype));
   }
 }
 
 const Transformer& TrainedWeights::pass_model() {
   if (!options_.lora) return *model_;
   NamedTensors adapted_parameters;
-  for (const auto& [name, tensor] : parameters_) adapted_parameters.emplace_back(name, adapted(name, tensor, false));
+  for (const auto& [name, tensor] : parameters_)
+    adapted_parameters.emplace_back(name, adapted(name, tensor, false));
   model_.emplace(config_, std::move(adapted_parameters));
   return *model_;
 }
@@ -140,7 +151,8 @@ Tensor TrainedWeights::adapted(const std::string& name, const Tensor& weight, bo
     if (tensor.name == module + ".lora_B.weight") b = on_masters ? master(tensor) : tensor.leaf;
   }
   if (!a.defined()) return weight;
-  return add_lora(weight, a, b, options_.lora->alpha / static_cast<double>(options_.lora->rank), config_.transposed_linear);
+  return add_lora(weight, a, b, options_.lora->alpha / static_cast<double>(options_.lora->rank),
+                  config_.transposed_linear);
 }
 
 void TrainedWeights::refresh() {
@@ -187,7 +199,8 @@ NamedTensors TrainedWeights::export_parameters() const {
 
 NamedTensors TrainedWeights::export_adapter() const {
   NamedTensors result;
-  for (const TrainedTensor& tensor : tensors_) result.emplace_back(tensor.name, master(tensor).detach().cpu());
+  for (const TrainedTensor& tensor : tensors_)
+    result.emplace_back(tensor.name, master(tensor).detach().cpu());
   return result;
 }
 

@@ -1,10 +1,11 @@
-// The weights a run trains, laid out for it: every trained number lies in one flat float32 buffer (the master), its
-// gradient at the same place of a second one, so that the optimiser, gradient clipping, checkpoints and an exchange
-// between ranks each work on whole buffers and never on a list of tensors.
+// The weights a run trains, laid out for it: every trained number lies in one flat float32 buffer (the
+// master), its gradient at the same place of a second one, so that the optimiser, gradient clipping,
+// checkpoints and an exchange between ranks each work on whole buffers and never on a list of tensors.
 //   [ matrices, with weight decay | norms, biases, embeddings | gate biases ]
-// The model computes with leaves that are views: of the master itself in float32, of a bfloat16 copy otherwise
-// (refresh() copies, collect_gradients() adds the copy's gradients to the float32 ones). Gate biases are float32
-// always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B A, and the model's own weights are frozen.
+// The model computes with leaves that are views: of the master itself in float32, of a bfloat16 copy
+// otherwise (refresh() copies, collect_gradients() adds the copy's gradients to the float32 ones). Gate
+// biases are float32 always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B A, and the
+// model's own weights are frozen.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -47,7 +48,7 @@ class TrainedWeights {
   // The model for one pass: with LoRA its weights are computed anew, as part of the pass's graph.
   const Transformer& pass_model();
 
-  void refresh();            // after the masters changed
+  void refresh();  // after the masters changed
   void zero_gradients();
   void collect_gradients();  // after each backward pass
   void shift_gate_biases(double amount);
@@ -72,9 +73,9 @@ class TrainedWeights {
   WeightOptions options_;
   std::vector<TrainedTensor> tensors_;
   std::array<int64_t, kSegments + 1> bounds_ = {};
-  Tensor masters_, gradients_;        // [N]
-  Tensor copies_, copy_gradients_;    // [all but gate biases], undefined in float32
-  NamedTensors parameters_;           // the model's: leaves or frozen
+  Tensor masters_, gradients_;      // [N]
+  Tensor copies_, copy_gradients_;  // [all but gate biases], undefined in float32
+  NamedTensors parameters_;         // the model's: leaves or frozen
   std::optional<Transformer> model_;
 };
 

@@ -1,6 +1,7 @@
 #include "model/activations.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <limits>

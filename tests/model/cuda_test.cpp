@@ -60,7 +60,7 @@ TEST_P(OnGpu, Bfloat16StaysNearTheReference) {
   const at::NoGradGuard no_grad;
   const Transformer model = load_model(folder(), {.dtype = at::kBFloat16, .device = at::kCUDA});
   const Tensor logits = model.forward(golden.at("input_ids").to(at::kCUDA)).to(at::kCPU, at::kDouble);
-  EXPECT_LT((logits - golden.at("logits")).abs().mean().item<double>(), 0.03 * golden.at("logits").abs().mean().item<double>());
+  EXPECT_LT((logits - golden.at("logits")).abs().mean().item<double>(), 0.05 * golden.at("logits").abs().mean().item<double>());
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, OnGpu,

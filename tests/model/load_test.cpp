@@ -2,6 +2,8 @@
 #include "model/load.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

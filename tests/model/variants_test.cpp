@@ -2,6 +2,7 @@
 // heads, rotary scalings, old keys and names, shards, pickles and GGUF. The models of tests/data/variants and
 // their golden numbers come from scripts/make_variant_fixtures.py.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -17,7 +17,8 @@ namespace {
 // 200 documents, each its own few words, and one of them twice.
 void write_documents(const std::filesystem::path& path, int from, int to) {
   std::ofstream file(path);
-  for (int n = from; n < to; ++n) file << fmt::format("{{\"text\": \"document {} speaks of {} things\"}}\n", n, n * 7);
+  for (int n = from; n < to; ++n)
+    file << fmt::format("{{\"text\": \"document {} speaks of {} things\"}}\n", n, n * 7);
 }
 
 std::vector<uint64_t> hashes_of(const std::filesystem::path& shard, const Tokenizer& tokenizer) {
@@ -34,7 +35,8 @@ class TrainingData : public testing::Test {
   TestFolder folder_;
   Tokenizer tokenizer_ = Tokenizer::from_file("models/openwork-8m");
 
-  PreparedData prepare(const std::string& held_out, const std::filesystem::path& file, int64_t max_tokens = 0) {
+  PreparedData prepare(const std::string& held_out, const std::filesystem::path& file,
+                       int64_t max_tokens = 0) {
     return prepare_data({{file}, held_out, max_tokens, folder_ / "data"}, tokenizer_, 0, 8192);
   }
 };
@@ -77,7 +79,8 @@ TEST_F(TrainingData, RefusesWhatCannotBeMeasuredOrRead) {
   EXPECT_THROW(prepare("0.0001", folder_ / "few.jsonl"), Error);
   EXPECT_THROW(prepare("0.9", folder_ / "few.jsonl"), Error);
   EXPECT_THROW(prepare("", folder_ / "missing.jsonl"), Error);
-  EXPECT_THROW(prepare_data({{folder_ / "few.jsonl"}, "0.5", 0, folder_ / "data"}, tokenizer_, 0, 100), Error);
+  EXPECT_THROW(prepare_data({{folder_ / "few.jsonl"}, "0.5", 0, folder_ / "data"}, tokenizer_, 0, 100),
+               Error);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "data" / "data.json"));
 }
 

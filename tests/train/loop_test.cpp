@@ -1,5 +1,5 @@
-// The loop's promises: however a batch is cut the step is the same, a resumed run ends at the same bits, and nothing
-// that goes wrong takes the last checkpoint with it.
+// The loop's promises: however a batch is cut the step is the same, a resumed run ends at the same bits, and
+// nothing that goes wrong takes the last checkpoint with it.
 #include "train/loop.h"
 
 #include <ATen/Parallel.h>
@@ -46,7 +46,8 @@ TEST_F(TrainingLoop, MicroBatchesGiveTheSameGradientsAndTheSameGates) {
   EXPECT_LT((whole.weights.gradients() - cut.weights.gradients()).abs().max().item<double>(), 1e-6);
   EXPECT_GT(whole.weights.gradients().abs().max().item<double>(), 1e-3);
   const auto first = read_metrics(folder_ / "whole"), second = read_metrics(folder_ / "cut");
-  EXPECT_EQ(first.at(0).at("kept_edges"), second.at(0).at("kept_edges"));  // a count: equal means the same gates
+  EXPECT_EQ(first.at(0).at("kept_edges"),
+            second.at(0).at("kept_edges"));  // a count: equal means the same gates
   EXPECT_NEAR(first.at(0).at("penalty").get<double>(), second.at(0).at("penalty").get<double>(), 1e-6);
 }
 
@@ -63,18 +64,22 @@ TEST_F(TrainingLoop, ClosesEdgesAndTellsTheStory) {
   EXPECT_LT(lines.back().at("penalty").get<double>(), lines.front().at("penalty").get<double>());
   EXPECT_EQ(lines.front().at("gates"), "sampled");
   EXPECT_EQ(lines.back().at("gates"), "hard");
-  for (const char* key : {"step", "tokens", "loss", "target", "lambda", "open_heads", "learning_rate", "tokens_per_second", "seconds"}) {
+  for (const char* key : {"step", "tokens", "loss", "target", "lambda", "open_heads", "learning_rate",
+                          "tokens_per_second", "seconds"}) {
     EXPECT_TRUE(lines.front().contains(key)) << key;
   }
 }
 
 TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBits) {
   for (const bool lora : {false, true}) {
-    const std::optional<LoraOptions> options_of_lora = lora ? std::optional(LoraOptions{2, 4, {"attention"}}) : std::nullopt;
+    const std::optional<LoraOptions> options_of_lora =
+        lora ? std::optional(LoraOptions{2, 4, {"attention"}}) : std::nullopt;
     const std::string name = lora ? "lora" : "full";
-    TinyRun whole(folder_, options_of_lora), first(folder_, options_of_lora), second(folder_, options_of_lora);
+    TinyRun whole(folder_, options_of_lora), first(folder_, options_of_lora),
+        second(folder_, options_of_lora);
     whole.run(tiny_options(folder_ / (name + "-whole")));
-    // A run of 12 steps that got to step 7 when the machine went down: its checkpoint of step 5 is what is left.
+    // A run of 12 steps that got to step 7 when the machine went down: its checkpoint of step 5 is what is
+    // left.
     const fs::path folder = folder_ / (name + "-cut");
     LoopOptions options = tiny_options(folder);
     const pid_t child = fork();
@@ -94,7 +99,8 @@ TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBits) {
     const LoopResult result = second.run(options);
     EXPECT_EQ(result.steps, 12);
     EXPECT_TRUE(at::equal(whole.weights.masters(), second.weights.masters())) << name;
-    EXPECT_EQ(read_metrics(folder).back().at("lambda"), read_metrics(folder_ / (name + "-whole")).back().at("lambda"));
+    EXPECT_EQ(read_metrics(folder).back().at("lambda"),
+              read_metrics(folder_ / (name + "-whole")).back().at("lambda"));
   }
 }
 
@@ -138,9 +144,12 @@ TEST_F(TrainingLoop, RefusesToResumeAnotherRun) {
   run.run(options);
   options.resume = true;
   options.identity = {{"seed", 4}};
-  expect_failure(Error::Kind::kInput, "seed is 4, but the run to resume has 3", [&] { TinyRun(folder_).run(options); });
+  expect_failure(Error::Kind::kInput, "seed is 4, but the run to resume has 3",
+                 [&] { TinyRun(folder_).run(options); });
   options.identity = {{"seed", 3}};
-  expect_failure(Error::Kind::kInput, "another model", [&] { TinyRun(folder_, LoraOptions{2, 2, {"mlp"}}).run(options); });
+  expect_failure(Error::Kind::kInput, "another model", [&] {
+    TinyRun(folder_, LoraOptions{2, 2, {"mlp"}}).run(options);
+  });
 }
 
 TEST_F(TrainingLoop, AFullDiskLeavesThePreviousCheckpoint) {

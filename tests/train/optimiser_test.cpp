@@ -25,7 +25,8 @@ TEST(AdamW, EqualsPyTorchAfterOneAndTwentySteps) {
   for (int64_t step = 1; step <= 20; ++step) {
     weights.zero_gradients();
     const PassLoss pass = compute_pass_loss(weights.pass_model(), nullptr, tokens, {}, {}, {});
-    EXPECT_NEAR(pass.cross_entropy.item<double>(), golden.at("losses")[step - 1].item<double>(), 1e-5) << "step " << step;
+    EXPECT_NEAR(pass.cross_entropy.item<double>(), golden.at("losses")[step - 1].item<double>(), 1e-5)
+        << "step " << step;
     pass.loss.backward();
     optimiser.step({3e-3, 3e-3, 0});
     weights.refresh();
@@ -36,8 +37,12 @@ TEST(AdamW, EqualsPyTorchAfterOneAndTwentySteps) {
       if (!golden.contains(name)) continue;
       at::Tensor seen = weights.master(tensor), wanted = golden.at(name);
       if (tensor.name.ends_with("attn.c_attn.bias")) {
-        // Softmax does not see a key bias: its gradient is rounding noise, and AdamW makes whole steps of noise.
-        const auto without_keys = [](const at::Tensor& bias) { const auto parts = bias.chunk(3); return at::cat({parts[0], parts[2]}); };
+        // Softmax does not see a key bias: its gradient is rounding noise, and AdamW makes whole steps of
+        // noise.
+        const auto without_keys = [](const at::Tensor& bias) {
+          const auto parts = bias.chunk(3);
+          return at::cat({parts[0], parts[2]});
+        };
         seen = without_keys(seen), wanted = without_keys(wanted);
       }
       expect_close(seen, wanted, name, 1e-5, 0);
@@ -83,7 +88,8 @@ TEST(TrainedWeights, TheBfloat16CopyFollowsTheMasters) {
 }
 
 TEST(Schedule, WarmsUpStaysAndDecays) {
-  const Schedule schedule{.warmup = 0.1, .decay = 0.2, .noise_anneal = 0.25, .bias_shift = -2, .target_slack = 0.5};
+  const Schedule schedule{
+      .warmup = 0.1, .decay = 0.2, .noise_anneal = 0.25, .bias_shift = -2, .target_slack = 0.5};
   EXPECT_DOUBLE_EQ(schedule.learning_rate(0), 0);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(0.05), 0.5);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(0.1), 1);

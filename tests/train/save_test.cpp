@@ -12,7 +12,9 @@
 namespace openwork {
 namespace {
 
-at::Tensor some_ids() { return at::arange(24, at::kLong).view({2, 12}); }
+at::Tensor some_ids() {
+  return at::arange(24, at::kLong).view({2, 12});
+}
 
 class SavedModel : public testing::TestWithParam<const char*> {};
 
@@ -33,7 +35,8 @@ TEST_P(SavedModel, OpensAsItWas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, SavedModel,
-                         testing::Values("gpt2", "gpt_neox", "llama", "olmo", "olmo2", "sparse_gpt2_published"));
+                         testing::Values("gpt2", "gpt_neox", "llama", "olmo", "olmo2",
+                                         "sparse_gpt2_published"));
 
 TEST(SavedModel, HalfPrecisionKeepsTheGateBiasesWhole) {
   const TestFolder folder;
@@ -55,15 +58,19 @@ TEST_P(SavedAdapter, OpensAsTheModelThatWasTrained) {
   WeightOptions options;
   options.lora = LoraOptions{3, 6, {"all"}};
   TrainedWeights weights(start.config, start.parameters, options);
-  EXPECT_TRUE(at::equal(weights.pass_model().forward(some_ids()), Transformer(start.config, start.parameters).forward(some_ids())));
+  EXPECT_TRUE(at::equal(weights.pass_model().forward(some_ids()),
+                        Transformer(start.config, start.parameters).forward(some_ids())));
   at::manual_seed(1);
-  for (const TrainedTensor& tensor : weights.tensors()) weights.master(tensor).add_(0.05 * at::randn(tensor.shape));
+  for (const TrainedTensor& tensor : weights.tensors())
+    weights.master(tensor).add_(0.05 * at::randn(tensor.shape));
   save_adapter(folder.path() / "adapter", weights.config(), *options.lora, weights.export_adapter(), base);
   const Transformer again = load_adapted_model(base, folder.path() / "adapter");
   const at::NoGradGuard no_grad;
-  expect_close(again.forward(some_ids()), weights.pass_model().forward(some_ids()).to(at::kDouble), "logits", 1e-5, 1e-5);
+  expect_close(again.forward(some_ids()), weights.pass_model().forward(some_ids()).to(at::kDouble), "logits",
+               1e-5, 1e-5);
   const Transformer merged(weights.config(), weights.export_parameters());
-  expect_close(merged.forward(some_ids()), again.forward(some_ids()).to(at::kDouble), "merged logits", 1e-5, 1e-5);
+  expect_close(merged.forward(some_ids()), again.forward(some_ids()).to(at::kDouble), "merged logits", 1e-5,
+               1e-5);
   const nlohmann::json config = read_json_file(folder.path() / "adapter" / "adapter_config.json");
   EXPECT_EQ(config.at("peft_type"), "LORA");
   EXPECT_EQ(config.at("attention_gate").at("kind"), "score");
@@ -84,7 +91,8 @@ TEST(SavedAdapter, RefusesOneOfAnotherModel) {
 
 TEST(DrawnModel, IsTheSameForTheSameSeedAndHasTheRightSpread) {
   const ModelConfig config = read_config_file("models/openwork-8m");
-  const Transformer first = draw_model(config, 1), second = draw_model(config, 1), other = draw_model(config, 2);
+  const Transformer first = draw_model(config, 1), second = draw_model(config, 1),
+                    other = draw_model(config, 2);
   for (size_t n = 0; n < first.parameters().size(); ++n) {
     const auto& [name, tensor] = first.parameters()[n];
     EXPECT_TRUE(at::equal(tensor, second.parameters()[n].second)) << name;

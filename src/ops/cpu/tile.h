@@ -1,7 +1,7 @@
 // Tiles of scores: kColumns keys by kRows queries, keys outermost, so that a vector holds one key's scores
 // with kLanes neighbouring queries. Entries that are not causal pairs are pushed out of sight before gates
-// are drawn (hide_future) and set to exact zeros after (clear_future): keys after their query, and places past
-// the last query.
+// are drawn (hide_future) and set to exact zeros after (clear_future): keys after their query, and places
+// past the last query.
 #pragma once
 #include "ops/cpu/product.h"
 #include "ops/cpu/rows.h"
