@@ -1,16 +1,21 @@
-# openwork_room(NAME SOURCES a.cpp ... LINKS target ... [TORCH])
+# openwork_room(NAME SOURCES a.cpp ... LINKS target ... [TORCH] [HEADER h.h])
 #   A room of the house: static library openwork_NAME from the calling folder's sources. Its link line
-#   is the picture of docs/walk.md: a room links the rooms below it and no other.
+#   is the picture of docs/walk.md: a room links the rooms below it and no other. A room with TORCH reuses
+#   the shared precompiled header unless it names a HEADER of its own.
 # openwork_test(NAME SOURCES a.cpp ... LINKS target ... [TORCH])
 #   A GoogleTest program, each of its tests a ctest test, run from the source tree.
 function(openwork_room name)
-  cmake_parse_arguments(ROOM "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ROOM "TORCH" "HEADER" "SOURCES;LINKS" ${ARGN})
   add_library(openwork_${name} STATIC ${ROOM_SOURCES})
   target_include_directories(openwork_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(openwork_${name} PUBLIC ${ROOM_LINKS})
   if(ROOM_TORCH)
     target_link_libraries(openwork_${name} PUBLIC Libtorch::torch_cpu)
-    target_precompile_headers(openwork_${name} REUSE_FROM openwork_pch)
+    if(ROOM_HEADER)
+      target_precompile_headers(openwork_${name} PRIVATE ${ROOM_HEADER})
+    else()
+      target_precompile_headers(openwork_${name} REUSE_FROM openwork_pch)
+    endif()
   endif()
 endfunction()
 
