@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "model/architecture.h"
 #include "model/rotary.h"
+#include "ops/fused.h"
 
 namespace openwork {
 namespace {
@@ -127,7 +128,8 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
 
 Tensor Transformer::unembed(const Tensor& x, const ForwardOptions& options) const {
   const Tensor normal = normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
-  return Linear{unembedding_, unembedding_bias_}(normal);
+  const Tensor logits = project_to_vocabulary(normal, unembedding_);
+  return unembedding_bias_.defined() ? logits + unembedding_bias_ : logits;
 }
 
 Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass) const {
@@ -224,7 +226,8 @@ Tensor Transformer::run_mlp(const Tensor& x, int64_t index, const Pass& pass) co
   if (config_.gated_mlp) {
     const Tensor pre = tap(taps, Site::kMlpPre, index, layer.gate(input));
     const Tensor linear = tap(taps, Site::kMlpPreLinear, index, layer.up(input));
-    post = activate(config_.activation, pre) * linear;
+    post = config_.activation == Activation::kSilu ? silu_product(pre, linear)
+                                                   : activate(config_.activation, pre) * linear;
   } else {
     post = activate(config_.activation, tap(taps, Site::kMlpPre, index, layer.up(input)));
   }
