@@ -45,6 +45,9 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
     run.weights.lora->alpha =
         options.lora_alpha > 0 ? options.lora_alpha : static_cast<double>(options.lora.rank);
   }
+  if (run.target_from_control && !run.control) {
+    fail_input("--target-from-control without --control", "command line", "give both");
+  }
   run.loop.learning_rate = lora ? 7e-4 : 2e-4;
   const ModelConfig config = run.random ? read_config_file(located.path) : load_config(located.path);
   settle_training_options(options.training, config.context);
@@ -76,6 +79,9 @@ void add_gate_options(CLI::App& verb, SparsifyOptions& options) {
   verb.add_option("--tolerance", run.tolerance, "or at the base's held-out loss plus X")
       ->type_name("X")
       ->capture_default_str()
+      ->excludes(target);
+  verb.add_flag("--target-from-control", run.target_from_control,
+                "with --control: the tolerance is above the control's held-out loss instead")
       ->excludes(target);
   verb.add_option("--target-slack", run.loop.schedule.target_slack,
                   "allow X more while the learning rate is high")

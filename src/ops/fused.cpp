@@ -91,18 +91,38 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
 };
 
-// The product into a buffer whose rows are padded to the alignment.
+// The product into rows padded to the alignment. What is left of V beyond a multiple of it is a product of
+// its own: cuBLAS takes its slow unaligned kernels for the whole where V itself is odd.
 struct AlignedProduct : torch::autograd::Function<AlignedProduct> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     context->save_for_backward({x, weight});
-    const int64_t V = weight.size(0), padded = (V + kAlignment - 1) / kAlignment * kAlignment;
-    Tensor out = at::empty_strided({x.size(0), V}, {padded, 1}, x.options());
-    return at::mm_out(out, x, weight.t());
+    const int64_t V = weight.size(0), whole = V / kAlignment * kAlignment;
+    Tensor out = at::empty_strided({x.size(0), V}, {whole + kAlignment, 1}, x.options());
+    for (const auto& [from, count] : parts(V)) {
+      Tensor part = out.narrow(1, from, count);
+      at::mm_out(part, x, weight.narrow(0, from, count).t());
+    }
+    return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
-    return {at::mm(grads[0], saved[1]), at::mm(grads[0].t(), saved[0])};
+    const Tensor &x = saved[0], &weight = saved[1], &grad = grads[0];
+    Tensor grad_x, grad_weight = at::empty_like(weight);
+    for (const auto& [from, count] : parts(weight.size(0))) {
+      const Tensor slopes = grad.narrow(1, from, count), rows = weight.narrow(0, from, count);
+      grad_x = grad_x.defined() ? at::addmm(grad_x, slopes, rows) : at::mm(slopes, rows);
+      Tensor part = grad_weight.narrow(0, from, count);
+      at::mm_out(part, slopes.t(), x);
+    }
+    return {grad_x, grad_weight};
+  }
+
+ private:
+  static std::vector<std::pair<int64_t, int64_t>> parts(int64_t V) {
+    const int64_t whole = V / kAlignment * kAlignment;
+    if (whole == 0) return {{0, V}};
+    return {{0, whole}, {whole, V - whole}};
   }
 };
 

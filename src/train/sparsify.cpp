@@ -182,9 +182,7 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
   if (options.gate != GateKind::kNone) {
     report.base = measure_base(options, base, evaluate);
     loop.target = options.target_loss.value_or(report.base->nats_per_token + options.tolerance);
-    report.target = loop.target;
-    note(fmt::format("base: {:.4f} nats/token held out; target {:.4f}", report.base->nats_per_token,
-                     loop.target));
+    note(fmt::format("base: {:.4f} nats/token held out", report.base->nats_per_token));
   }
   // 2. The dense control: same data, same steps, no gates.
   if (options.control) {
@@ -193,9 +191,15 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
       report.result.training.signal = report.control->training.signal;
       return report;
     }
+    if (options.target_from_control)
+      loop.target = report.control->held_out.nats_per_token + options.tolerance;
   }
   // 3. The run itself.
   const bool gated = options.gate != GateKind::kNone;
+  if (gated) {
+    report.target = loop.target;
+    note(fmt::format("target: {:.4f} nats/token", loop.target));
+  }
   if (gated && options.gate_bias_end) {
     loop.schedule.bias_shift =
         *options.gate_bias_end - options.gate_bias.value_or(default_gate_bias(options.gate));

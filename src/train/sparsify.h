@@ -27,6 +27,7 @@ struct RunOptions {
   std::optional<double> gate_bias, gate_bias_end;  // start and end; the kind's default, and the start
   std::optional<double> target_loss;               // else the base's loss plus
   double tolerance = 0;
+  bool target_from_control = false;  // the control's held-out loss instead of the base's; wants `control`
   bool control = false;
   WeightOptions weights;
   LoopOptions loop;  // its folder, name, identity and target are set here
