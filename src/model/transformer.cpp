@@ -122,7 +122,7 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
     const int64_t past = options.cache ? options.cache->length() : 0;
     pass.rotary = make_rotary_table(config_.rope, past, x.size(1), x.options());
   }
-  for (int64_t n = from; n < to; ++n) x = run_layer(x, n, pass);
+  for (int64_t n = from; n < to; ++n) x = wrapper_ ? wrapper_(x, n, options) : run_layer(x, n, pass);
   return x;
 }
 

@@ -1,13 +1,15 @@
 // The training loop, the same for sparsify, its dense control and pretrain. A step:
-//   1. samples step * batch ... of the data, in `accumulate` passes; each pass knows its samples' places in
-//   the batch,
-//      so that gates are drawn the same however the batch is cut
-//   2. loss and backward (loss.h), gradients summed in one flat float32 buffer (weights.h)
+//   1. samples step * batch ... of the data, shared by the ranks, each in `accumulate` passes; a pass knows
+//   its
+//      samples' places in the batch, so that gates are drawn the same however the batch is cut
+//   2. loss and backward (loss.h), gradients summed in one flat float32 buffer (weights.h) and over ranks
+//      (gradient_exchange.h)
 //   3. clip and AdamW (optimiser.h), the multiplier (multiplier.h), the compute copy of the weights
 // The host waits for the device only where it logs or saves: losses, the multiplier and gradient norms stay
-// there.
+// there. The first rank alone writes; all end with the same weights.
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 #include "train/loss.h"
 #include "train/multiplier.h"
 #include "train/optimiser.h"
+#include "train/ranks.h"
 #include "train/schedule.h"
 #include "train/weights.h"
 
@@ -25,8 +28,8 @@ struct LoopOptions {
   std::string name = "train";    // of the progress bar
   std::filesystem::path folder;  // metrics.jsonl, checkpoints/
   uint64_t seed = 0;
-  int64_t batch = 16;                             // samples in a step
-  int64_t accumulate = 1;                         // passes a step is cut into
+  int64_t batch = 16;                             // samples in a step, of all ranks together
+  int64_t accumulate = 1;                         // passes that each rank cuts its part into
   int64_t steps = 0;                              // the run ends after these, or after
   double minutes = 0;                             // this much training
   double learning_rate = 3e-4, bias_rate = 1e-2;  // peaks; bias_rate is of learned gate biases
@@ -37,6 +40,7 @@ struct LoopOptions {
   double target = 0;                               // the multiplier's, in nats
   int64_t log_every = 10, checkpoint_every = 500;  // steps
   bool resume = false;
+  std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>();
   nlohmann::json identity =
       nlohmann::json::object();  // what a resumed run must have in common with its checkpoint
 };
@@ -49,6 +53,9 @@ struct LoopResult {
   double lambda = 0, loss = 0,
          target = 0;  // at the last line of metrics.jsonl; loss is the training loss there
 };
+
+// Fails where ranks and passes do not divide the batch.
+void check_batch(const LoopOptions& options);
 
 // Fails (exit 1) where the loss stops being finite, with the last checkpoint as it was. `dense` is the
 // teacher of distillation, or null.

@@ -91,7 +91,7 @@ TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, L
   start.parameters.clear();
   result.training = run_loop(weights, batches, dense, loop);
   if (result.training.signal != 0) return result;
-  save_result(options, weights, loop.folder);
+  loop.ranks->run_first([&] { save_result(options, weights, loop.folder); });
   result.held_out = evaluate(open_result(options, weights, loop.folder), loop.name);
   return result;
 }
@@ -99,17 +99,23 @@ TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, L
 // Phase 1. Measured once: a resumed run reads it.
 Evaluation measure_base(const RunOptions& options, const Transformer& base, const Evaluate& evaluate) {
   const fs::path file = options.out / "base.json";
-  if (options.loop.resume && fs::exists(file)) return evaluation_from_json(read_json_file(file));
+  Ranks& ranks = *options.loop.ranks;
+  if (ranks.decide(options.loop.resume && fs::exists(file)))
+    return evaluation_from_json(read_json_file(file));
   const Evaluation result = evaluate(move_to(base, at::kFloat, options.weights.device), "base");
-  fs::create_directories(options.out);
-  write_text_file(file, to_json(result).dump(1) + "\n");
+  ranks.run_first([&] {
+    fs::create_directories(options.out);
+    write_text_file(file, to_json(result).dump(1) + "\n");
+  });
   return result;
 }
 
 TrainedModel run_control(const RunOptions& options, const Transformer& base, Batches& batches,
                          const Evaluate& evaluate) {
   const fs::path folder = options.out / "control", file = folder / "result.json";
-  if (options.loop.resume && fs::exists(file)) return trained_model_from_json(read_json_file(file));
+  Ranks& ranks = *options.loop.ranks;
+  if (ranks.decide(options.loop.resume && fs::exists(file)))
+    return trained_model_from_json(read_json_file(file));
   LoopOptions loop = options.loop;
   loop.name = "control";
   loop.folder = folder;
@@ -117,7 +123,8 @@ TrainedModel run_control(const RunOptions& options, const Transformer& base, Bat
   loop.loss.distill = 0;
   const TrainedModel result =
       train_and_measure(options, remove_gates(base), loop, batches, nullptr, evaluate);
-  if (result.training.signal == 0) write_text_file(file, to_json(result).dump(1) + "\n");
+  if (result.training.signal == 0)
+    ranks.run_first([&] { write_text_file(file, to_json(result).dump(1) + "\n"); });
   return result;
 }
 
@@ -164,7 +171,7 @@ StartingPoint remove_gates(const Transformer& base) {
 }
 
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate) {
-  check_run_folder(options);
+  options.loop.ranks->run_first([&] { check_run_folder(options); });
   if (options.adapter && options.weights.lora) {
     fail_input("the model is an adapter already", options.model,
                "train all its weights (--full), or start from its base");

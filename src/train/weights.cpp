@@ -9,6 +9,7 @@
 
 #include "base/philox.h"
 #include "model/architecture.h"
+#include "train/recompute.h"
 
 namespace openwork {
 namespace {
@@ -54,7 +55,12 @@ TrainedWeights::TrainedWeights(ModelConfig config, const NamedTensors& start, co
   place(start);
   make_leaves(start);
   refresh();
-  if (!options_.lora) model_.emplace(config_, parameters_);
+  if (!options_.lora) make_model(parameters_);
+}
+
+void TrainedWeights::make_model(NamedTensors parameters) {
+  model_.emplace(config_, std::move(parameters));
+  if (options_.recompute) recompute_layers(*model_);
 }
 
 // Which tensors are trained and where each lies, segment by segment.
@@ -138,7 +144,7 @@ const Transformer& TrainedWeights::pass_model() {
   NamedTensors adapted_parameters;
   for (const auto& [name, tensor] : parameters_)
     adapted_parameters.emplace_back(name, adapted(name, tensor, false));
-  model_.emplace(config_, std::move(adapted_parameters));
+  make_model(std::move(adapted_parameters));
   return *model_;
 }
 
@@ -167,10 +173,17 @@ void TrainedWeights::zero_gradients() {
 }
 
 void TrainedWeights::collect_gradients() {
+  collect_gradients(0, gradients_.numel());
+}
+
+void TrainedWeights::collect_gradients(int64_t begin, int64_t end) {
   if (!copy_gradients_.defined()) return;
   const at::NoGradGuard no_grad;
-  gradients_.narrow(0, 0, copy_gradients_.numel()).add_(copy_gradients_);
-  copy_gradients_.zero_();
+  const int64_t count = std::min(end, copy_gradients_.numel()) - begin;  // gate biases have no copy
+  if (count <= 0) return;
+  Tensor part = copy_gradients_.narrow(0, begin, count);
+  gradients_.narrow(0, begin, count).add_(part);
+  part.zero_();
 }
 
 Tensor TrainedWeights::slice(const Tensor& flat, Segment segment) const {

@@ -24,6 +24,7 @@ struct WeightOptions {
   at::ScalarType dtype = at::kFloat;  // what the model computes in
   std::optional<LoraOptions> lora;    // none: all weights are trained
   bool learn_bias = false;            // gate biases get gradients
+  bool recompute = false;             // keep no layer's insides: recompute them in the backward pass
   uint64_t seed = 0;                  // of LoRA's first A
 };
 
@@ -50,7 +51,8 @@ class TrainedWeights {
 
   void refresh();  // after the masters changed
   void zero_gradients();
-  void collect_gradients();  // after each backward pass
+  void collect_gradients();                            // after each backward pass
+  void collect_gradients(int64_t begin, int64_t end);  // a range of the flat buffer, where that much is ready
   void shift_gate_biases(double amount);
 
   const Tensor& masters() const { return masters_; }      // [N] float32
@@ -67,6 +69,7 @@ class TrainedWeights {
   void plan();
   void place(const NamedTensors& start);
   void make_leaves(const NamedTensors& start);
+  void make_model(NamedTensors parameters);
   Tensor adapted(const std::string& name, const Tensor& weight, bool on_masters) const;
 
   ModelConfig config_;
