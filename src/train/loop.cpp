@@ -92,6 +92,7 @@ class Loop {
   void run_step() {
     const double now = progress(), rate = options_.schedule.learning_rate(now);
     move_gate_biases(now);
+    weights_.round_to_base(options_.schedule.rounded_weights(now));
     weights_.zero_gradients();
     const Tensor cross_entropy = run_passes(now);
     const double bias_rate = weights_.options().learn_bias ? options_.bias_rate * rate : 0;

@@ -67,6 +67,11 @@ void save_result(const RunOptions& options, const TrainedWeights& weights, const
   if (weights.options().lora) {
     const std::string base = fs::exists(options.model) ? fs::absolute(options.model).string() : options.model;
     save_adapter(folder, weights.config(), *weights.options().lora, weights.export_adapter(), base);
+  } else if (weights.options().delta) {
+    NamedTensors start;
+    for (const auto& [name, tensor] : weights.start()) start.emplace_back(name, tensor.cpu());
+    save_delta(folder, weights.config(), weights.export_parameters(),
+               {options.model, options.model_path, start}, *weights.options().delta);
   } else {
     save_model(folder, weights.config(), weights.export_parameters(), options.save_dtype);
   }
@@ -75,6 +80,7 @@ void save_result(const RunOptions& options, const TrainedWeights& weights, const
 // The model as whoever opens the folder will have it. An adapter of drawn weights has no base on disk.
 Transformer open_result(const RunOptions& options, const TrainedWeights& weights, const fs::path& folder) {
   const LoadOptions load{at::kFloat, options.weights.device};
+  if (weights.options().delta) return load_delta_model(options.model_path, folder, load);
   if (!weights.options().lora) return load_model(folder, load);
   if (!options.random) return load_adapted_model(options.model_path, folder, load);
   return move_to({weights.config(), weights.export_parameters()}, at::kFloat, options.weights.device);
@@ -87,6 +93,7 @@ TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, L
   loop.identity = identify(options, batches, start.config);
   WeightOptions weight_options = options.weights;
   weight_options.seed = loop.seed;
+  if (options.compact) weight_options.delta = plan_delta(start.config, *options.compact);
   TrainedWeights weights(std::move(start.config), start.parameters, weight_options);
   start.parameters.clear();
   result.training = run_loop(weights, batches, dense, loop);
@@ -121,8 +128,9 @@ TrainedModel run_control(const RunOptions& options, const Transformer& base, Bat
   loop.folder = folder;
   loop.multiplier.reset();
   loop.loss.distill = 0;
-  const TrainedModel result =
-      train_and_measure(options, remove_gates(base), loop, batches, nullptr, evaluate);
+  RunOptions whole = options;
+  whole.compact.reset();
+  const TrainedModel result = train_and_measure(whole, remove_gates(base), loop, batches, nullptr, evaluate);
   if (result.training.signal == 0)
     ranks.run_first([&] { write_text_file(file, to_json(result).dump(1) + "\n"); });
   return result;

@@ -29,6 +29,7 @@ struct RunOptions {
   double tolerance = 0;
   bool target_from_control = false;  // the control's held-out loss instead of the base's; wants `control`
   bool control = false;
+  std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
   LoopOptions loop;  // its folder, name, identity and target are set here
   at::ScalarType save_dtype = at::kFloat;
