@@ -90,7 +90,7 @@ void add_gate_options(CLI::App& verb, SparsifyOptions& options) {
       ->capture_default_str()
       ->excludes(target);
   verb.add_flag("--target-from-control", run.target_from_control,
-                "with --control: the tolerance is above the control's held-out loss instead")
+                "with --control: stay within the tolerance of its training loss, step by step")
       ->excludes(target);
   verb.add_option("--target-slack", run.loop.schedule.target_slack,
                   "allow X more while the learning rate is high")

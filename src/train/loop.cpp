@@ -100,6 +100,7 @@ class Loop {
         optimiser_.step({options_.learning_rate * rate, options_.learning_rate * rate, bias_rate});
     weights_.refresh();
     target_ = options_.schedule.target(options_.target, now);
+    if (!options_.target_curve.empty()) target_ += options_.target_curve.at(static_cast<double>(step_));
     if (multiplier_) multiplier_->update(cross_entropy, target_);
     totals_.add_step(cross_entropy, norm);
     ++step_;

@@ -206,14 +206,18 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
       report.result.training.signal = report.control->training.signal;
       return report;
     }
-    if (options.target_from_control)
-      loop.target = report.control->held_out.nats_per_token + options.tolerance;
+    if (options.target_from_control) {
+      loop.target = options.tolerance;
+      loop.target_curve = LossCurve(options.out / "control" / "metrics.jsonl");
+    }
   }
   // 3. The run itself.
   const bool gated = options.gate != GateKind::kNone;
   if (gated) {
-    report.target = loop.target;
-    note(fmt::format("target: {:.4f} nats/token", loop.target));
+    if (loop.target_curve.empty()) report.target = loop.target;
+    note(loop.target_curve.empty()
+             ? fmt::format("target: {:.4f} nats/token", loop.target)
+             : fmt::format("target: the control's loss plus {:.4f} nats/token", loop.target));
   }
   if (gated && options.gate_bias_end) {
     loop.schedule.bias_shift =

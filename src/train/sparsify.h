@@ -27,7 +27,7 @@ struct RunOptions {
   std::optional<double> gate_bias, gate_bias_end;  // start and end; the kind's default, and the start
   std::optional<double> target_loss;               // else the base's loss plus
   double tolerance = 0;
-  bool target_from_control = false;  // the control's held-out loss instead of the base's; wants `control`
+  bool target_from_control = false;  // the control's training loss at the same step instead; wants `control`
   bool control = false;
   std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
