@@ -23,10 +23,10 @@ inline constexpr std::array<ClassRule, kClassCount> kClassRules = {{
     {HeadClass::kPrevious, "previous-token", "previous / mass", 0.5},
     {HeadClass::kSelf, "self", "self / mass", 0.5},
     {HeadClass::kSink, "sink", "sink / mass", 0.5},
-    {HeadClass::kVertical, "vertical", "column / mass", 0.25},
     {HeadClass::kLocal, "local", "(local / mass - u) / (1 - u), u an even head's", 0.6},
+    {HeadClass::kVertical, "vertical", "column / mass", 0.25},
     {HeadClass::kHorizontal, "horizontal", "row mass / mass, with a row share of at most one half", 0.5},
-    {HeadClass::kDiffuse, "diffuse", "entropy", 0.6},
+    {HeadClass::kDiffuse, "diffuse", "entropy", 0.7},
     {HeadClass::kMixed, "mixed", "none of these", 0},
 }};
 

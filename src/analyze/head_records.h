@@ -89,8 +89,8 @@ enum class HeadClass {
   kPrevious,
   kSelf,
   kSink,
-  kVertical,
   kLocal,
+  kVertical,
   kHorizontal,
   kDiffuse,
   kMixed,
@@ -105,7 +105,7 @@ struct HeadRecord {
   bool diagonal_dominant = false;
 };
 
-// Heads whose patterns correlate above `level`, joined until nothing more can be (connected components).
+// Heads of which every two correlate at `level` or above.
 struct RedundancyGroup {
   std::vector<int64_t> heads;     // layer * heads per layer + head, ascending
   double lowest_correlation = 1;  // of two of its heads
@@ -158,6 +158,7 @@ struct ComparisonRow {
   double low = 0, high = 0;                      // 95 % interval of the difference
   double p = 1, p_corrected = 1;                 // sign flips; Holm over the table
   int64_t prompts = 0;
+  std::vector<double> dense_by_prompt, sparse_by_prompt;
 };
 
 }  // namespace openwork

@@ -34,7 +34,7 @@ Tensor value_norms(const Transformer& model, int64_t index, const Tensor& values
   return to_host(at::stack(norms));
 }
 
-using Measure = std::function<void(int64_t head, const PatternView& pattern)>;
+using Measure = std::function<void(int64_t head, const HeadPattern& pattern)>;
 
 // Lays taps into every layer that call `measure` for each head as soon as its pattern is there. What a layer
 // needs until then (its values, its gates) is held in `held` and dropped with the pattern.
@@ -89,7 +89,7 @@ PromptNumbers measure_repeats(const Transformer& model, const StatisticsOptions&
     std::vector<HeadNumbers>& heads = numbers.emplace_back(static_cast<size_t>(result.layers * result.heads));
     HeldLayer held;
     Taps taps;
-    const Measure measure = [&](int64_t head, const PatternView& pattern) {
+    const Measure measure = [&](int64_t head, const HeadPattern& pattern) {
       measure_repeat(pattern, before, length, heads[static_cast<size_t>(head)]);
     };
     tap_patterns(model, false, held, measure, taps);
@@ -184,7 +184,7 @@ ModelStatistics measure_heads(const Transformer& model, const std::vector<std::v
     correlation.begin_prompt(static_cast<int64_t>(ids.size()));
     HeldLayer held;
     Taps taps;
-    const Measure measure = [&](int64_t head, const PatternView& pattern) {
+    const Measure measure = [&](int64_t head, const HeadPattern& pattern) {
       heads[static_cast<size_t>(head)] = measure_pattern(pattern);
       correlation.add_head(head, pattern.values);
     };

@@ -66,7 +66,11 @@ ComparisonRow compare_values(const char* key, const char* title, const std::vect
   for (size_t n = 0; n < dense.size(); ++n) differences[n] = sparse[n] - dense[n];
   const PromptResampler resampler(dense.size(), seed);
   const MeanInterval change = resampler.summarise(differences);
-  ComparisonRow row{key, title};
+  ComparisonRow row;
+  row.key = key;
+  row.title = title;
+  row.dense_by_prompt = dense;
+  row.sparse_by_prompt = sparse;
   row.dense = resampler.summarise(dense).mean;
   row.sparse = resampler.summarise(sparse).mean;
   row.difference = change.mean;

@@ -13,7 +13,7 @@ struct RowNumbers {
   double spread_shares = 0;  // the same of the normalised row, so that little mass may be spread too
 };
 
-RowNumbers measure_row(const PatternView& pattern, int64_t i) {
+RowNumbers measure_row(const HeadPattern& pattern, int64_t i) {
   const float* row = pattern.values + i * pattern.tokens;
   const float* gate = pattern.gate ? pattern.gate + i * pattern.tokens : nullptr;
   const double even = 1.0 / (2.0 * static_cast<double>(i + 1));
@@ -41,7 +41,7 @@ RowNumbers measure_row(const PatternView& pattern, int64_t i) {
 }
 
 // The largest mean of a column j >= 1 below the diagonal, over enough rows; 0 where no column has them.
-double strongest_column(const PatternView& pattern) {
+double strongest_column(const HeadPattern& pattern) {
   const int64_t T = pattern.tokens;
   std::vector<double> sums(static_cast<size_t>(T), 0.0);
   for (int64_t i = 1; i < T; ++i) {
@@ -58,7 +58,7 @@ double strongest_column(const PatternView& pattern) {
 
 }  // namespace
 
-HeadNumbers measure_pattern(const PatternView& pattern) {
+HeadNumbers measure_pattern(const HeadPattern& pattern) {
   HeadNumbers numbers;
   const int64_t T = pattern.tokens;
   if (T < 2) return numbers;
@@ -98,7 +98,7 @@ HeadNumbers measure_pattern(const PatternView& pattern) {
   return numbers;
 }
 
-void measure_repeat(const PatternView& pattern, int64_t before, int64_t length, HeadNumbers& numbers) {
+void measure_repeat(const HeadPattern& pattern, int64_t before, int64_t length, HeadNumbers& numbers) {
   double induction = 0, duplicate = 0, mass = 0;
   for (int64_t i = before + length; i < before + 2 * length; ++i) {
     const float* row = pattern.values + i * pattern.tokens;

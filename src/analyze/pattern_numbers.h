@@ -7,7 +7,7 @@
 
 namespace openwork {
 
-struct PatternView {
+struct HeadPattern {
   const float* values = nullptr;  // [tokens, tokens], zero above the diagonal
   int64_t tokens = 0;
   const float* gate = nullptr;         // [tokens, tokens], 1 where open; none: every causal pair is kept
@@ -22,10 +22,10 @@ inline constexpr double kSpreadShare = 0.5;   // of its keys above 1/(2(i+1)) of
 
 // Rows i >= 1; of one token there is none, and every number is NaN. Induction, duplicate and repeat mass are
 // left NaN: they need a prompt made for them.
-HeadNumbers measure_pattern(const PatternView& pattern);
+HeadNumbers measure_pattern(const HeadPattern& pattern);
 
 // Fills induction, duplicate and repeat mass from a prompt of `before` tokens and then `length` tokens twice.
-void measure_repeat(const PatternView& pattern, int64_t before, int64_t length, HeadNumbers& numbers);
+void measure_repeat(const HeadPattern& pattern, int64_t before, int64_t length, HeadNumbers& numbers);
 
 // The local mass of a head that attends evenly to all its keys; NaN for one token.
 double uniform_local_mass(int64_t tokens);

@@ -3,9 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <numeric>
+#include <cmath>
 
 namespace openwork {
 
@@ -60,36 +58,61 @@ std::vector<double> PatternCorrelation::correlations() const {
   return result;
 }
 
+namespace {
+
+struct Pair {
+  double correlation;
+  size_t a, b;
+};
+
+std::vector<Pair> alike_pairs(const std::vector<double>& correlations, const std::vector<bool>& blank,
+                              double level) {
+  const size_t heads = blank.size();
+  std::vector<Pair> pairs;
+  for (size_t a = 0; a < heads; ++a) {
+    for (size_t b = a + 1; b < heads; ++b) {
+      if (!blank[a] && !blank[b] && correlations[a * heads + b] >= level)
+        pairs.push_back({correlations[a * heads + b], a, b});
+    }
+  }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& x, const Pair& y) { return x.correlation > y.correlation; });
+  return pairs;
+}
+
+}  // namespace
+
 Redundancy group_heads(const std::vector<double>& correlations, const std::vector<bool>& blank,
                        double level) {
   const size_t heads = blank.size();
-  std::vector<size_t> leader(heads);
-  std::iota(leader.begin(), leader.end(), size_t{0});
-  const std::function<size_t(size_t)> find = [&](size_t head) {
-    return leader[head] == head ? head : leader[head] = find(leader[head]);
-  };
-  for (size_t a = 0; a < heads; ++a) {
-    for (size_t b = a + 1; b < heads; ++b) {
-      if (!blank[a] && !blank[b] && correlations[a * heads + b] >= level) leader[find(b)] = find(a);
-    }
+  std::vector<size_t> group_of(heads);
+  std::vector<RedundancyGroup> groups(heads);
+  for (size_t head = 0; head < heads; ++head) {
+    group_of[head] = head;
+    if (!blank[head]) groups[head].heads = {static_cast<int64_t>(head)};
   }
-  std::map<size_t, RedundancyGroup> groups;
+  for (const Pair& pair : alike_pairs(correlations, blank, level)) {
+    const size_t into = std::min(group_of[pair.a], group_of[pair.b]),
+                 from = std::max(group_of[pair.a], group_of[pair.b]);
+    if (into == from) continue;
+    double lowest = std::min(groups[into].lowest_correlation, groups[from].lowest_correlation);
+    for (const int64_t a : groups[into].heads) {
+      for (const int64_t b : groups[from].heads)
+        lowest = std::min(lowest, correlations[static_cast<size_t>(a) * heads + static_cast<size_t>(b)]);
+    }
+    if (lowest < level) continue;
+    for (const int64_t head : groups[from].heads) group_of[static_cast<size_t>(head)] = into;
+    groups[into].heads.insert(groups[into].heads.end(), groups[from].heads.begin(), groups[from].heads.end());
+    groups[into].lowest_correlation = lowest;
+    groups[from].heads.clear();
+  }
   Redundancy result;
   result.level = level;
-  for (size_t head = 0; head < heads; ++head) {
-    result.blank += blank[head];
-    if (!blank[head]) groups[find(head)].heads.push_back(static_cast<int64_t>(head));
-  }
-  result.distinct = static_cast<int64_t>(groups.size());
-  for (auto& [first, group] : groups) {
-    if (group.heads.size() < 2) continue;
-    for (const int64_t a : group.heads) {
-      for (const int64_t b : group.heads) {
-        group.lowest_correlation = std::min(
-            group.lowest_correlation, correlations[static_cast<size_t>(a) * heads + static_cast<size_t>(b)]);
-      }
-    }
-    result.groups.push_back(std::move(group));
+  result.blank = std::count(blank.begin(), blank.end(), true);
+  for (RedundancyGroup& group : groups) {
+    result.distinct += !group.heads.empty();
+    std::sort(group.heads.begin(), group.heads.end());
+    if (group.heads.size() > 1) result.groups.push_back(std::move(group));
   }
   std::stable_sort(result.groups.begin(), result.groups.end(),
                    [](const auto& a, const auto& b) { return a.heads.size() > b.heads.size(); });

@@ -38,7 +38,8 @@ class PatternCorrelation {
   at::Tensor products_;  // [heads, heads], double
 };
 
-// Groups of heads joined by correlations of at least `level`; blank heads belong to none.
+// Groups in which every two heads correlate at `level` or above: the most alike are joined first, and a group
+// takes another only where all pairs between them reach the level. Blank heads belong to none.
 Redundancy group_heads(const std::vector<double>& correlations, const std::vector<bool>& blank, double level);
 
 }  // namespace openwork

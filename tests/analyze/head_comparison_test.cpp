@@ -114,10 +114,15 @@ TEST(Redundancy, JoinsHeadsIntoGroupsAndCountsWhatIsLeft) {
   set(0, 1, 0.95), set(1, 2, 0.92), set(0, 2, 0.8), set(4, 5, 0.99), set(0, 3, 0.89);
   const Redundancy redundancy = group_heads(r, {false, false, false, false, false, true}, 0.9);
   ASSERT_EQ(redundancy.groups.size(), 1u);
-  EXPECT_EQ(redundancy.groups[0].heads, (std::vector<int64_t>{0, 1, 2}));
-  EXPECT_DOUBLE_EQ(redundancy.groups[0].lowest_correlation, 0.8);
+  EXPECT_EQ(redundancy.groups[0].heads, (std::vector<int64_t>{0, 1})) << "0 and 2 are not alike enough";
+  EXPECT_DOUBLE_EQ(redundancy.groups[0].lowest_correlation, 0.95);
   EXPECT_EQ(redundancy.blank, 1);
-  EXPECT_EQ(redundancy.distinct, 3);
+  EXPECT_EQ(redundancy.distinct, 4);
+  set(0, 2, 0.9);
+  const Redundancy closer = group_heads(r, std::vector<bool>(6, false), 0.9);
+  ASSERT_EQ(closer.groups.size(), 2u);
+  EXPECT_EQ(closer.groups[0].heads, (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(closer.distinct, 3);
 }
 
 // The share of head `earlier` in one side of head `later`, by taking its output out of the later layer's
