@@ -3,7 +3,10 @@
 
 #include <memory>
 #include <numbers>
+#include <string>
 
+#include "base/error.h"
+#include "base/utf8.h"
 #include "draw/canvas.h"
 
 namespace openwork::draw {
@@ -38,7 +41,9 @@ Layout lay_out(cairo_t* context, std::string_view text, const TextStyle& style) 
     pango_layout_set_width(layout.get(), static_cast<int>(style.width * PANGO_SCALE));
     pango_layout_set_wrap(layout.get(), PANGO_WRAP_WORD_CHAR);
   }
-  pango_layout_set_text(layout.get(), text.data(), static_cast<int>(text.size()));
+  // A name need not be UTF-8; Pango must.
+  const std::string shown = find_invalid_utf8(text) == std::string_view::npos ? std::string(text) : printable(text, text.size());
+  pango_layout_set_text(layout.get(), shown.data(), static_cast<int>(shown.size()));
   return layout;
 }
 
