@@ -85,7 +85,8 @@ Tensor AblationRunner::recorded(bool clean, Site site, int64_t layer) {
     });
   };
   const int64_t layers = model_.config().layers;
-  for (int64_t n = 0; n < layers; ++n) {
+  if (layer < 0) record(site, -1);
+  for (int64_t n = 0; n < layers && layer >= 0; ++n) {
     record(site, n);
     if (site == Site::kZ && clean) record(Site::kResidPre, n);  // where interventions start: comes with z
   }

@@ -33,21 +33,23 @@ void add_task_options(CLI::App& verb, TaskOptions& options) {
 Task open_task(const std::string& model_name, const Transformer& model, const TaskOptions& options,
                const CommonOptions& common, uint64_t seed) {
   const ModelConfig& config = model.config();
-  TaskVocabulary vocabulary{.size = config.vocabulary, .context = config.context};
+  TaskVocabulary vocabulary;
+  vocabulary.size = config.vocabulary;
+  vocabulary.context = config.context;
   std::optional<Tokenizer> tokenizer;
   try {
     tokenizer = open_tokenizer(model_name);
   } catch (const Error&) {
     tokenizer.reset();  // copy and files of ids need none; others say so themselves
   }
-  std::optional<int64_t> begin = config.beginning_token;
+  int64_t begin = config.beginning_token.value_or(0);
   if (tokenizer) {
     vocabulary.tokenizer = &*tokenizer;
     vocabulary.beginning = beginning_tokens(*tokenizer, common);
-    if (tokenizer->end_of_text_id()) begin = tokenizer->end_of_text_id();
-    if (tokenizer->beginning_id()) begin = tokenizer->beginning_id();
+    if (tokenizer->end_of_text_id()) begin = *tokenizer->end_of_text_id();
+    if (tokenizer->beginning_id()) begin = *tokenizer->beginning_id();
   }
-  vocabulary.begin_token = begin.value_or(0);
+  vocabulary.begin_token = begin;
   vocabulary.copy_begins = common.bos != "no";
   return make_task(options.task, vocabulary, options.prompts, seed);
 }
