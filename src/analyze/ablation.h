@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "analyze/circuit_curve.h"
 #include "analyze/task.h"
 #include "analyze/task_metric.h"
 #include "model/transformer.h"
@@ -48,7 +49,6 @@ Part parse_part(const std::string& name, const ModelConfig& config, int64_t toke
 
 // Parts that are replaced together in one run.
 using Intervention = std::vector<Part>;
-using PromptMetrics = std::vector<double>;  // one per prompt
 
 // The clean run, and what replaces each part.
 class AblationRunner {

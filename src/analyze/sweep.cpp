@@ -27,13 +27,13 @@ Sweep::Sweep(std::filesystem::path path, nlohmann::json key)
 }
 
 const PromptMetrics* Sweep::find(const std::string& name) const {
-  const auto it = done_.find(name);
+  const auto it = done_.find(scope + name);
   return it == done_.end() ? nullptr : &it->second;
 }
 
 void Sweep::add(const std::string& name, PromptMetrics metrics) {
   if (path_.empty()) return;
-  done_[name] = std::move(metrics);
+  done_[scope + name] = std::move(metrics);
   if (std::chrono::steady_clock::now() - saved_ > kSaveEvery) save();
 }
 

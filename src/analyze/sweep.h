@@ -28,6 +28,9 @@ class Sweep {
   void finish();  // removes the file
   size_t size() const { return done_.size(); }
 
+  // Stands before every name: the model and seed that the next results belong to.
+  std::string scope;
+
   // Asked after each pass; true ends the sweep after saving it.
   std::function<bool()> should_stop;
 
