@@ -16,5 +16,6 @@ struct BenchOptions {
 nlohmann::json bench_load(const BenchOptions& options);            // opening a model, against plain read()
 nlohmann::json bench_tokenize(const BenchOptions& options);        // against the reference package
 nlohmann::json bench_attention_verb(const BenchOptions& options);  // the operator, against dense and plain
+nlohmann::json bench_draw(const BenchOptions& options);            // a figure of 2,048 heads, against decimal text
 
 }  // namespace openwork

@@ -1,5 +1,5 @@
-// What the figure verbs share: models and a prompt on one command line, where the figure goes, and the protocol
-// line every figure carries.
+// What the figure verbs share: models and a prompt on one command line, where the figure goes, and the
+// protocol line every figure carries.
 #pragma once
 #include <string>
 #include <vector>
@@ -28,6 +28,9 @@ void check_figure_output(const FigureOptions& options);
 
 // Tokens of a prompt as axes show them.
 std::vector<std::string> mark_tokens(const Prompts& prompts);
+
+// A model as a figure names it: the folder's or file's own name where a path was given.
+std::string short_name(const std::string& model);
 
 // "openwork 0.1.0; openwork-8m 3f2a91c04d5e; cpu fp32, bos auto, seed 0": the line under a figure.
 std::string describe_protocol(const nlohmann::json& protocol);
