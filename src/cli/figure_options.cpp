@@ -33,10 +33,7 @@ void add_figure_options(CLI::App& verb, FigureOptions& options, const std::strin
       ->type_name("")
       ->required()
       ->expected(1, 64);
-  verb.add_option("--tokens", options.prompt.tokens, "token ids instead of a text")->type_name("1,2,3");
-  verb.add_option("--tokens-file", options.prompt.tokens_file,
-                  "JSON file [[id, ...], ...] of prompts of one length; their mean is shown")
-      ->type_name("FILE");
+  add_prompt_source_options(verb, options.source);
   verb.add_option("--out", options.out, "the figure: .svg, .pdf or .png")
       ->type_name("FILE")
       ->capture_default_str();
@@ -46,23 +43,15 @@ void add_figure_options(CLI::App& verb, FigureOptions& options, const std::strin
       ->capture_default_str();
 }
 
-std::vector<std::string> split_models(FigureOptions& options, bool elsewhere) {
-  std::vector<std::string> models = options.words;
-  elsewhere = elsewhere || !options.prompt.tokens.empty() || !options.prompt.tokens_file.empty();
-  if (!elsewhere) {
-    if (models.size() < 2)
-      fail_input("exactly one prompt is needed", "command line",
-                 "give MODEL... PROMPT, --tokens or --tokens-file");
-    options.prompt.text = models.back();
-    options.prompt.has_text = true;
-    models.pop_back();
-  }
-  return models;
-}
-
 void check_figure_output(const FigureOptions& options) {
   draw::format_of(options.out);
   const AtomicFile probe(options.out);  // gone again at once: it was not committed
+}
+
+Prompts open_prompts(const GivenPrompts& given, const std::string& model, const ModelConfig& config,
+                     const CommonOptions& common) {
+  TokenPrompts made = tokenise_prompts(given, model, config, common);
+  return {std::move(made.ids), std::move(made.tokenizer)};
 }
 
 std::vector<std::string> mark_tokens(const Prompts& prompts) {
@@ -94,12 +83,12 @@ std::string describe_protocol(const nlohmann::json& protocol) {
                             protocol["seed"].get<uint64_t>());
 }
 
-std::string describe_prompts(const FigureOptions& options, const Prompts& prompts) {
+std::string describe_prompts(const GivenPrompts& given, const Prompts& prompts) {
   const size_t tokens = prompts.ids.front().size();
   if (prompts.ids.size() > 1)
     return fmt::format("mean of {} prompts of {} tokens", prompts.ids.size(), tokens);
-  if (!options.prompt.has_text) return fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
-  return fmt::format("“{}” ({} token{})", shorten(options.prompt.text), tokens, tokens == 1 ? "" : "s");
+  const std::string count = fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
+  return given.texts.empty() ? count : fmt::format("“{}” ({})", shorten(given.texts.front()), count);
 }
 
 }  // namespace openwork

@@ -85,12 +85,12 @@ HeadRequest make_request(const HeadsOptions& options, const ModelConfig& config,
   return request;
 }
 
-ModelHeads look_at_model(const HeadsOptions& options, const std::string& name, int64_t models,
-                         std::string& device, std::string& subtitle) {
+ModelHeads look_at_model(const HeadsOptions& options, const GivenPrompts& given, const std::string& name,
+                         int64_t models, std::string& device, std::string& subtitle) {
   const Transformer model = open_model(name, options.common);
   const ModelConfig& config = model.config();
   device = model.device().str();
-  const Prompts prompts = read_prompts(name, options.figure.prompt, options.common, config);
+  const Prompts prompts = open_prompts(given, name, config, options.common);
   const at::Tensor ids = batch_of(prompts, model.device());
   ModelHeads result{name,
                     config.layers * config.heads,
@@ -100,7 +100,7 @@ ModelHeads look_at_model(const HeadsOptions& options, const std::string& name, i
                     choose_block_columns(options, config),
                     mark_tokens(prompts),
                     {}};
-  if (subtitle.empty()) subtitle = describe_prompts(options.figure, prompts);
+  if (subtitle.empty()) subtitle = describe_prompts(given, prompts);
   note(fmt::format("heads of {} on {} token{}", name, result.tokens, result.tokens == 1 ? "" : "s"));
   result.collected = collect_heads(model, ids, make_request(options, config, result.tokens, models));
   return result;
@@ -177,17 +177,20 @@ nlohmann::json to_json(const ModelHeads& model) {
 void run_heads(HeadsOptions& options) {
   apply_common_options(options.common);
   check_figure_output(options.figure);
-  const std::vector<std::string> names = split_models(options.figure);
+  std::vector<std::string> names = options.figure.words;
+  const GivenPrompts given = take_prompts(names, options.figure.source);
   if (options.order.empty()) options.order = options.preset == "task" ? "importance" : "layer";
   std::vector<ModelHeads> models;
   std::string device, subtitle;
   nlohmann::json files = nlohmann::json::array(), list = nlohmann::json::array();
   for (const std::string& name : names) {
-    models.push_back(look_at_model(options, name, static_cast<int64_t>(names.size()), device, subtitle));
+    models.push_back(
+        look_at_model(options, given, name, static_cast<int64_t>(names.size()), device, subtitle));
     files.push_back(describe_model_files(name));
   }
   nlohmann::json protocol = make_protocol(options.common);
   protocol.update({{"models", files},
+                   {"prompt", given.description},
                    {"device", device},
                    {"gates", "hard"},
                    {"preset", options.preset},

@@ -64,13 +64,13 @@ void correlate_heads(ModelScatter& scatter) {
   });
 }
 
-ModelScatter look_at_model(const ScatterOptions& options, const std::string& name,
+ModelScatter look_at_model(const ScatterOptions& options, const GivenPrompts& given, const std::string& name,
                            std::vector<HeadPlace>& places, std::string& device, std::string& subtitle) {
   const Transformer model = open_model(name, options.common);
   device = model.device().str();
-  const Prompts prompts = read_prompts(name, options.figure.prompt, options.common, model.config());
+  const Prompts prompts = open_prompts(given, name, model.config(), options.common);
   const at::Tensor ids = batch_of(prompts, model.device());
-  if (subtitle.empty()) subtitle = describe_prompts(options.figure, prompts);
+  if (subtitle.empty()) subtitle = describe_prompts(given, prompts);
   if (!options.heads.empty()) places = parse_head_names(options.heads, model.config(), "--heads");
   if (places.empty()) places = find_sharpest(model, ids);
   if (places.size() < 2) fail_input("one head", "--heads", "name at least two, like L0H1,L5H5");
@@ -132,17 +132,19 @@ void print_model(const ScatterOptions& options, const ModelScatter& model) {
 void run_scatter(ScatterOptions& options) {
   apply_common_options(options.common);
   check_figure_output(options.figure);
-  const std::vector<std::string> names = split_models(options.figure);
+  std::vector<std::string> names = options.figure.words;
+  const GivenPrompts given = take_prompts(names, options.figure.source);
   std::vector<ModelScatter> models(names.size());
   std::vector<HeadPlace> places;
   std::string device, subtitle;
   nlohmann::json files = nlohmann::json::array(), list = nlohmann::json::array();
   // The last model, the sparse one of a pair, chooses the heads where none are named; all show the same.
   for (size_t n = names.size(); n-- > 0;)
-    models[n] = look_at_model(options, names[n], places, device, subtitle);
+    models[n] = look_at_model(options, given, names[n], places, device, subtitle);
   for (const std::string& name : names) files.push_back(describe_model_files(name));
   nlohmann::json protocol = make_protocol(options.common);
   protocol.update({{"models", files},
+                   {"prompt", given.description},
                    {"device", device},
                    {"gates", "hard"},
                    {"pairs", "all causal pairs, the diagonal too"}});
