@@ -9,7 +9,7 @@ mkdir -p build
 
 packages=(build-essential cmake ninja-build ccache pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev
   libpcre2-dev libutf8proc-dev liblzma-dev libzstd-dev libcurl4-openssl-dev libssl-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libcpp-httplib-dev libcairo2-dev libpango1.0-dev fonts-dejavu-core python3 python3-pip clang clang-format clang-tidy libclang-rt-14-dev)
+  libbenchmark-dev libcpp-httplib-dev libcairo2-dev libpango1.0-dev zlib1g-dev fonts-dejavu-core python3 python3-pip clang clang-format clang-tidy libclang-rt-14-dev)
 torch_packages=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 nvcc_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85)
 

@@ -13,6 +13,8 @@ void add_tokenize_verb(CLI::App& app);
 void add_eval_verb(CLI::App& app);
 void add_pretrain_verb(CLI::App& app);
 void add_sparsify_verb(CLI::App& app);
+void add_heads_verb(CLI::App& app);
+void add_scatter_verb(CLI::App& app);
 void add_bench_verb(CLI::App& app);
 
 int run_program(int argc, char** argv);

@@ -9,6 +9,7 @@
 // there. The first rank alone writes; all end with the same weights.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,6 +24,10 @@
 #include "train/weights.h"
 
 namespace openwork {
+
+struct HeldOutPoint {
+  double loss = 0, kept_edges = 1;
+};
 
 struct LoopOptions {
   std::string name = "train";    // of the progress bar
@@ -39,6 +44,10 @@ struct LoopOptions {
   std::optional<MultiplierOptions> multiplier;     // none: plain cross-entropy
   double target = 0;                               // the multiplier's, in nats
   int64_t log_every = 10, checkpoint_every = 500;  // steps
+  // Held-out loss and kept edges (hard gates) of the weights as they are, at `measurements` equal shares of
+  // the run, in the line of metrics written there.
+  std::function<HeldOutPoint(const Transformer&)> measure;
+  int64_t measurements = 0;
   bool resume = false;
   std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>();
   nlohmann::json identity =

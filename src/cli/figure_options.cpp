@@ -1,0 +1,81 @@
+#include "cli/figure_options.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "draw/figure.h"
+#include "draw/token_marks.h"
+#include "io/atomic_file.h"
+
+namespace openwork {
+namespace {
+
+// A prompt as a title has it: spaces as spaces, everything else that would not show as marks.
+std::string shorten(const std::string& text) {
+  std::string out;
+  for (size_t from = 0; from <= text.size() && out.size() < 140;) {
+    const size_t to = std::min(text.find(' ', from), text.size());
+    const std::string_view piece = std::string_view(text).substr(from, to - from);
+    out += (from > 0 ? " " : "") + (piece.empty() ? std::string() : draw::mark_token(piece, 60));
+    from = to + 1;
+    if (out.size() >= 140 && from <= text.size()) out += " …";
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_figure_options(CLI::App& verb, FigureOptions& options, const std::string& out) {
+  options.out = out;
+  verb.add_option("MODEL... PROMPT", options.words, "one or more models, then the text")->type_name("")->required()->expected(1, 64);
+  verb.add_option("--tokens", options.prompt.tokens, "token ids instead of a text")->type_name("1,2,3");
+  verb.add_option("--tokens-file", options.prompt.tokens_file, "JSON file [[id, ...], ...] of prompts of one length; their mean is shown")
+      ->type_name("FILE");
+  verb.add_option("--out", options.out, "the figure: .svg, .pdf or .png")->type_name("FILE")->capture_default_str();
+  verb.add_option("--dpi", options.dpi, "pixels per inch of a .png")->type_name("N")->check(between(10.0, 2400.0))->capture_default_str();
+}
+
+std::vector<std::string> split_models(FigureOptions& options, bool elsewhere) {
+  std::vector<std::string> models = options.words;
+  elsewhere = elsewhere || !options.prompt.tokens.empty() || !options.prompt.tokens_file.empty();
+  if (!elsewhere) {
+    if (models.size() < 2) fail_input("exactly one prompt is needed", "command line", "give MODEL... PROMPT, --tokens or --tokens-file");
+    options.prompt.text = models.back();
+    options.prompt.has_text = true;
+    models.pop_back();
+  }
+  return models;
+}
+
+void check_figure_output(const FigureOptions& options) {
+  draw::format_of(options.out);
+  const AtomicFile probe(options.out);  // gone again at once: it was not committed
+}
+
+std::vector<std::string> mark_tokens(const Prompts& prompts) {
+  std::vector<std::string> marks;
+  if (prompts.ids.size() != 1) return marks;  // of several prompts, no position has one token
+  for (const int64_t id : prompts.ids.front()) {
+    const bool known = prompts.tokenizer && id < prompts.tokenizer->size();
+    marks.push_back(known ? draw::mark_token(prompts.tokenizer->piece(static_cast<int32_t>(id))) : fmt::format("{}", id));
+  }
+  return marks;
+}
+
+std::string describe_protocol(const nlohmann::json& protocol) {
+  std::string text = protocol["program"].get<std::string>();
+  for (const nlohmann::json& model : protocol["models"]) {
+    text += fmt::format("; {} {}", model["name"].get<std::string>(), model["sha256"].get<std::string>().substr(0, 12));
+  }
+  return text + fmt::format("; {} {}, bos {}, seed {}.", protocol["device"].get<std::string>(), protocol["dtype"].get<std::string>(),
+                            protocol["bos"].get<std::string>(), protocol["seed"].get<uint64_t>());
+}
+
+std::string describe_prompts(const FigureOptions& options, const Prompts& prompts) {
+  const size_t tokens = prompts.ids.front().size();
+  if (prompts.ids.size() > 1) return fmt::format("mean of {} prompts of {} tokens", prompts.ids.size(), tokens);
+  if (!options.prompt.has_text) return fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
+  return fmt::format("“{}” ({} token{})", shorten(options.prompt.text), tokens, tokens == 1 ? "" : "s");
+}
+
+}  // namespace openwork
