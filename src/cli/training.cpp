@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "cli/open.h"
 #include "cli/ranks.h"
+#include "cli/training_chart.h"
 #include "io/atomic_file.h"
 #include "text/documents.h"
 #include "train/batches.h"
@@ -163,6 +164,11 @@ void add_training_options(CLI::App& verb, TrainingOptions& options) {
       ->check(between(0.0, 1e9))
       ->type_name("X")
       ->capture_default_str();
+  verb.add_option("--measurements", loop.measurements,
+                  "measure on the held-out blocks N times on the way, too, for report.svg")
+      ->check(between(0, 1 << 20))
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--log-every", loop.log_every, "steps per line of metrics.jsonl")
       ->check(between(1, 1 << 30))
       ->type_name("N")
@@ -243,7 +249,10 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
                           {"measured_in", "fp32"},
                           {"gates", "hard"},
                           {"bootstrap", "documents, 2000 draws"}});
-  run.loop.ranks->run_first([&] { write_report(run.out, report); });
+  run.loop.ranks->run_first([&] {
+    write_figure(draw_training(report), run.out / "report.svg");
+    write_report(run.out, report);
+  });
   std::string text = to_text(report);
   text.pop_back();
   print_result(options.common, text);

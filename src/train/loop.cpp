@@ -1,10 +1,12 @@
 #include "train/loop.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/philox.h"
@@ -156,6 +158,7 @@ class Loop {
     detail_ = fmt::format("loss {:.4f}", result_.loss);
     if (weights_.config().gate != GateKind::kNone) log_gates(line, reading);
     if (options_.loss.distill > 0 && dense_) line["distance"] = reading.distance;
+    if (is_due_to_measure()) measure(line);
     detail_ += fmt::format(", {:.0f} tokens/s", speed);
     if (metrics) metrics->write(line);
     interval_start_ = Clock::now();
@@ -180,6 +183,20 @@ class Loop {
       detail_ += fmt::format(" (target {:.4f}), lambda {:.3g}", target_, reading.lambda);
     }
     detail_ += fmt::format(", kept edges {:.2f} %, open heads {}", 100 * kept, open);
+  }
+
+  // Once in each share of the run; its end is measured by whoever has the result.
+  bool is_due_to_measure() {
+    if (!options_.measure || options_.measurements < 1 || finished()) return false;
+    const auto share = static_cast<int64_t>(progress() * static_cast<double>(options_.measurements));
+    return std::exchange(measured_, share) < share;
+  }
+
+  void measure(nlohmann::json& line) {
+    const at::NoGradGuard no_grad;
+    const HeldOutPoint point = options_.measure(weights_.pass_model());
+    line["held_out_loss"] = point.loss;
+    line["held_out_kept_edges"] = point.kept_edges;
   }
 
   double mean_gate_bias() const {
@@ -238,6 +255,7 @@ class Loop {
     seconds_before_ = state.at("seconds");
     shift_ = state.at("gate_bias_shift");
     const nlohmann::json& result = state.at("result");
+    measured_ = static_cast<int64_t>(progress() * static_cast<double>(options_.measurements));
     result_.loss = result.at(0), result_.lambda = result.at(1), result_.target = result.at(2);
     note(fmt::format("{}: resumed at step {}", options_.name, step_));
   }
@@ -247,7 +265,10 @@ class Loop {
     const nlohmann::json saved = state.value("identity", nlohmann::json::object());
     for (const auto& [key, value] : options_.identity.items()) {
       const nlohmann::json before = saved.value(key, nlohmann::json());
-      if (before != value) {
+      if (before != value && key == "learning_rate") {  // what a run that went wrong is resumed with
+        note(fmt::format("{}: the learning rate was {} and is now {}", options_.name, before.dump(),
+                         value.dump()));
+      } else if (before != value) {
         fail_input(fmt::format("{} is {}, but the run to resume has {}", key, value.dump(), before.dump()),
                    options_.folder.string(), advice);
       }
@@ -277,8 +298,8 @@ class Loop {
   CheckpointFolder checkpoints_;
   Totals totals_;
   LoopResult result_;
-  Tensor news_;  // [2] float64 on the host: signal, seconds
-  int64_t step_ = 0;
+  Tensor news_;                      // [2] float64 on the host: signal, seconds
+  int64_t step_ = 0, measured_ = 0;  // measured_: shares of the run
   double seconds_before_ = 0, shift_ = 0, rate_ = 0, target_ = 0;
   bool hard_ = false;
   std::string detail_;

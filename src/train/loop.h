@@ -9,6 +9,7 @@
 // there. The first rank alone writes; all end with the same weights.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -39,6 +40,10 @@ class LossCurve {
   std::vector<std::pair<double, double>> points_;  // middle of the interval, mean loss over it
 };
 
+struct HeldOutPoint {
+  double loss = 0, kept_edges = 1;
+};
+
 struct LoopOptions {
   std::string name = "train";    // of the progress bar
   std::filesystem::path folder;  // metrics.jsonl, checkpoints/
@@ -55,6 +60,10 @@ struct LoopOptions {
   double target = 0;                            // the multiplier's, in nats
   LossCurve target_curve;  // where given, the target is this run's loss at the same step, plus `target`
   int64_t log_every = 10, checkpoint_every = 500;  // steps
+  // Held-out loss and kept edges (hard gates) of the weights as they are, at `measurements` equal shares of
+  // the run, in the line of metrics written there.
+  std::function<HeldOutPoint(const Transformer&)> measure;
+  int64_t measurements = 0;
   bool resume = false;
   std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>();
   nlohmann::json identity =

@@ -1,6 +1,7 @@
 #include "train/ranks.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -61,6 +62,12 @@ GlooPointer make_gloo(const StorePointer& store, const std::string& name, const 
 bool is_set_to(const char* name, std::string_view value) {
   const char* const text = std::getenv(name);
   return text && text == value;
+}
+
+// c10d writes its troubles, stack traces too, to standard error; one line is what people get here. Who wants
+// them sets TORCH_CPP_LOG_LEVEL.
+void silence_logs() {
+  if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
 }
 
 // Where the ranks meet. torchrun keeps a store of its own at that address, and says so; a job it started
@@ -142,6 +149,7 @@ Ranks::Ranks() = default;
 
 Ranks::Ranks(const RankPlace& place) : place_(place) {
   if (place.count == 1) return;
+  silence_logs();
   state_ = std::make_unique<State>();
   state_->place = place;
   const milliseconds join = read_seconds("OPENWORK_JOIN_TIMEOUT", kJoin);

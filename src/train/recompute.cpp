@@ -58,7 +58,7 @@ struct LayerCall : torch::CustomClassHolder {
 };
 
 struct RecomputedLayer : torch::autograd::Function<RecomputedLayer> {
-  static variable_list forward(AutogradContext* context, const Tensor& x, const std::vector<Tensor>& weights,
+  static variable_list forward(AutogradContext* context, const Tensor& x, at::TensorList weights,
                                const c10::intrusive_ptr<LayerCall>& call) {
     context->save_for_backward({x});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
@@ -91,7 +91,8 @@ Tensor run_recomputed(const std::shared_ptr<const Twin>& twin, const Tensor& x, 
     return twin->model.run_layers(x, index, index + 1, options);
   auto call = c10::make_intrusive<LayerCall>();
   call->twin = twin, call->index = index, call->draw = options.draw;
-  const variable_list result = RecomputedLayer::apply(x, twin->given[static_cast<size_t>(index)], call);
+  const variable_list result =
+      RecomputedLayer::apply(x, at::TensorList(twin->given[static_cast<size_t>(index)]), call);
   if (result.size() == 3 && options.gate_totals) {
     options.gate_totals->penalty.push_back(result[1]);
     options.gate_totals->active.push_back(result[2]);

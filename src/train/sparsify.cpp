@@ -91,6 +91,10 @@ TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, L
                                Batches& batches, const Transformer* dense, const Evaluate& evaluate) {
   TrainedModel result;
   loop.identity = identify(options, batches, start.config);
+  loop.measure = [&](const Transformer& model) {
+    const Evaluation now = evaluate(model, loop.name);
+    return HeldOutPoint{now.nats_per_token, now.kept_edges};
+  };
   WeightOptions weight_options = options.weights;
   weight_options.seed = loop.seed;
   if (options.compact) weight_options.delta = plan_delta(start.config, *options.compact);
@@ -232,6 +236,8 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
   report.result = train_and_measure(
       options, gated ? put_gates(base, options.gate, options.gate_bias) : remove_gates(base), loop, batches,
       dense ? &*dense : nullptr, evaluate);
+  report.curves = read_curves(options.out / "metrics.jsonl");
+  if (options.control) report.control_curves = read_curves(options.out / "control" / "metrics.jsonl");
   return report;
 }
 
