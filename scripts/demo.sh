@@ -1,22 +1,19 @@
 #!/usr/bin/env bash
-# A first look, on the model that comes with openwork: what it is, what it says, what it attends to, how well it
-# predicts. Writes what was found to report/.
+# A first look: the models that come with openwork, and the dense one beside its sparse twin on one page,
+# report/index.html, with what was found printed here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mkdir -p report
 show() { printf '\n$ openwork %s\n' "$(printf '%q ' "$@")"; build/openwork "$@"; }
+
+# Held-out text: the corpus where it lies beside the project, else the small sample of the tests.
+if [ -f ../shared/corpus/valid.txt.xz ]; then
+  data=(--data ../shared/corpus/valid.txt.xz --context 512 --blocks 40)
+else
+  data=(--data tests/data/held_out.txt --context 128)
+fi
 
 show models
 show inspect openwork-8m
-show tokenize openwork-8m "The city of Paris is the capital of"
-show run openwork-8m "The city of Paris is the capital of" --json report/run.json
-show run openwork-8m "The river flows through the old town and" --generate 30
-show run openwork-8m "When Mary and John went to the store, John gave a drink to" \
-  --save report/pass.safetensors --what logits,attention,hidden --cache blocks.5.attn.hook_z
-show inspect report/pass.safetensors --tensors
-if [ -f ../shared/corpus/valid.txt.xz ]; then
-  show eval openwork-8m --data ../shared/corpus/valid.txt.xz --context 512 --blocks 40 --json report/eval.json
-else
-  show eval openwork-8m --data tests/data/held_out.txt --context 128 --json report/eval.json
-fi
-printf '\nresults as JSON and tensors: report/\n'
+show run openwork-8m "The city of Paris is the capital of" --top 5
+show compare "${data[@]}" --out report
+printf '\nopen report/index.html; figures and numbers lie beside it\n'

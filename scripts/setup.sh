@@ -68,6 +68,18 @@ bring_by_pip() {
 }
 
 install_packages
+# A browser opens the comparison page in the tests; they skip, and say so, where it cannot be had.
+install_browser() {
+  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null && return 0
+  [ -e build/no-browser ] && return 0  # asked once
+  local apt=(apt-get)
+  if [ "$(id -u)" -ne 0 ]; then apt=(sudo -n apt-get); fi
+  say "installing chromium (for the tests of the page)"
+  DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends chromium >build/browser.log 2>&1 ||
+    { touch build/no-browser; say "no chromium here (see build/browser.log): the tests of the page will skip"; }
+}
+
+install_browser
 torch=$(find_torch)
 has_torch "$torch" || bring_by_pip "$torch" "${torch_packages[@]}"
 if [ "${1:-}" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x "$torch/nvidia/cu13/bin/nvcc" ]; then

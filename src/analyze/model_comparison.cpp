@@ -46,15 +46,15 @@ struct Line {
 
 const std::vector<Line>& table_lines() {
   static const std::vector<Line> lines = {
-      {"open_heads", "heads with a mass of 0.01 or more", count_open},
-      {"diagonal_dominant", "share of those that are diagonal-dominant", diagonal_share},
+      {"open_heads", "open heads (mass of 0.01 or more)", count_open},
+      {"diagonal_dominant", "diagonal-dominant, share of open heads", diagonal_share},
       {"peak", "peak, mean over heads",
        [](const Heads& heads) { return mean_over(heads, Statistic::kPeak); }},
       {"diagonal_intensity", "diagonal intensity (self), mean over heads",
        [](const Heads& heads) { return mean_over(heads, Statistic::kSelf); }},
       {"strong_cells", "off-diagonal cells above 0.5, all heads",
        [](const Heads& heads) { return sum_over(heads, Statistic::kStrong); }},
-      {"density", "kept edges, share of causal pairs",
+      {"density", "kept edges, share of these prompts' pairs",
        [](const Heads& heads) { return mean_over(heads, Statistic::kDensity); }},
   };
   return lines;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "analyze/head_classes.h"
 #include "io/atomic_file.h"
 #include "io/safe_files.h"
@@ -13,6 +15,8 @@ namespace openwork {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr double kCertain = 0.05;  // a change is called one at this corrected p or below
 
 std::string names_of(const std::vector<const HeadRecord*>& heads) {
   std::vector<std::string> names;
@@ -34,12 +38,20 @@ void add_loss_findings(const ComparisonRecord& record, std::vector<std::string>&
 
 void add_statistics_findings(const StatisticsReport& report, std::vector<std::string>& out) {
   for (const ModelComparison& comparison : report.comparisons) {
+    std::vector<std::string> changes;
     for (const ComparisonRow& row : comparison.rows) {
-      if (row.p_corrected > 0.05) continue;
-      out.push_back(fmt::format("{}: {} to {} (p {}{}, {} prompts).", row.title, format_value(row.dense),
-                                format_value(row.sparse), row.p_corrected < 0.0002 ? "" : "= ",
-                                format_p(row.p_corrected), row.prompts));
+      if (row.p_corrected <= kCertain)
+        changes.push_back(
+            fmt::format("{} {} to {}", row.title, format_value(row.dense), format_value(row.sparse)));
     }
+    const auto [least, most] =
+        std::minmax_element(report.models[0].prompt_tokens.begin(), report.models[0].prompt_tokens.end());
+    const std::string prompts =
+        fmt::format("{} prompts of {} to {} tokens", report.models[0].prompt_tokens.size(), *least, *most);
+    out.push_back(
+        changes.empty()
+            ? fmt::format("No statistic differs certainly (p <= {}, Holm) on {}.", kCertain, prompts)
+            : fmt::format("Changed on {} (p <= {}, Holm): {}.", prompts, kCertain, fmt::join(changes, "; ")));
   }
   for (const ModelStatistics& model : report.models) {
     std::vector<const HeadRecord*> induction = leading_heads(model, Statistic::kInduction, 4);

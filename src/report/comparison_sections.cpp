@@ -15,7 +15,7 @@ namespace {
 
 std::string percent(double share) {
   if (share >= 0.9995) return "100 %";
-  return share >= 0.1 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.2g} %", 100 * share);
+  return fmt::format("{:.3g} %", 100 * share);
 }
 
 std::string tile(const std::string& name, const std::string& dense, const std::string& sparse,

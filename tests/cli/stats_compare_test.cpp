@@ -46,7 +46,7 @@ TEST(Stats, ComparesModelsOnTheSamePromptsAndWritesEveryForm) {
   const ProgramResult result = run_openwork({"stats", "openwork-8m", "openwork-8m", "--prompts", scratch / "prompts.jsonl", "--threads", "1", "--out", scratch / "out",
                                              "--csv", scratch / "heads.csv", "--markdown", scratch / "heads.md", "--repeat", "10"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("kept edges, share of causal pairs"));
+  EXPECT_THAT(result.out, HasSubstr("kept edges, share of these prompts"));
   EXPECT_THAT(result.out, HasSubstr("2 prompts; sign flips"));
   const nlohmann::json json = nlohmann::json::parse(read_file(scratch / "out/statistics.json"));
   ASSERT_EQ(json["comparisons"][0]["rows"].size(), 7u);
