@@ -42,7 +42,7 @@ std::vector<Part> list_candidates(AblationRunner& runner, CircuitLevel level) {
   if (level == CircuitLevel::kHead) return all_heads(runner.config());
   std::vector<Part> parts;
   for (int64_t layer = 0; layer < runner.config().layers; ++layer) {
-    const Tensor open = runner.open_edges(layer).nonzero();  // [n, 3]: head, query, key
+    const Tensor open = runner.open_edges(layer).nonzero().contiguous();  // [n, 3]: head, query, key
     const int64_t* row = open.data_ptr<int64_t>();
     for (int64_t n = 0; n < open.size(0); ++n, row += 3) {
       parts.push_back({Part::Kind::kEdge, static_cast<int32_t>(layer), static_cast<int32_t>(row[0]),
