@@ -38,16 +38,33 @@ std::vector<double> measure_parts(AblationRunner& runner, const std::vector<Part
   return effects;
 }
 
+// Edges [H, T, T] of a layer, as parts behind those already listed.
+void add_edges(const Tensor& edges, int64_t layer, std::vector<Part>& parts) {
+  const Tensor places = edges.nonzero().contiguous();  // [n, 3]: head, query, key
+  const int64_t* row = places.data_ptr<int64_t>();
+  for (int64_t n = 0; n < places.size(0); ++n, row += 3) {
+    parts.push_back({Part::Kind::kEdge, static_cast<int32_t>(layer), static_cast<int32_t>(row[0]),
+                     static_cast<int32_t>(row[1]), static_cast<int32_t>(row[2])});
+  }
+}
+
 std::vector<Part> list_candidates(AblationRunner& runner, CircuitLevel level) {
   if (level == CircuitLevel::kHead) return all_heads(runner.config());
   std::vector<Part> parts;
+  for (int64_t layer = 0; layer < runner.config().layers; ++layer)
+    add_edges(runner.open_edges(layer), layer, parts);
+  return parts;
+}
+
+// Edges whose gates no prompt opens. An ablated run may open them, as its streams are others than those of
+// any prompt; they are no part of any circuit, so they are held closed with everything else that is not kept.
+std::vector<Part> list_closed(AblationRunner& runner, CircuitLevel level) {
+  std::vector<Part> parts;
+  if (level == CircuitLevel::kHead || runner.config().gate == GateKind::kNone) return parts;
+  const int64_t T = runner.tokens();
+  const Tensor causal = at::ones({runner.config().heads, T, T}, at::kBool).tril();
   for (int64_t layer = 0; layer < runner.config().layers; ++layer) {
-    const Tensor open = runner.open_edges(layer).nonzero();  // [n, 3]: head, query, key
-    const int64_t* row = open.data_ptr<int64_t>();
-    for (int64_t n = 0; n < open.size(0); ++n, row += 3) {
-      parts.push_back({Part::Kind::kEdge, static_cast<int32_t>(layer), static_cast<int32_t>(row[0]),
-                       static_cast<int32_t>(row[1]), static_cast<int32_t>(row[2])});
-    }
+    add_edges(causal.logical_and(runner.open_edges(layer).logical_not()), layer, parts);
   }
   return parts;
 }
@@ -132,14 +149,23 @@ Circuit find_part_circuit(const Transformer& model, const Task& task, const Circ
     order.push_back(candidates[n]), circuit.scores.push_back(scores[n]);
   const auto total = static_cast<int64_t>(order.size());
   // 3. the curve
+  const std::vector<Part> closed = list_closed(runner, settings.level);
   const KeepFirst keep_first = [&](const std::vector<int64_t>& counts) {
-    std::vector<std::string> names;
-    std::vector<Intervention> interventions;
-    for (const int64_t count : counts) {
-      names.push_back(fmt::format("first {}", count));
-      interventions.emplace_back(order.begin() + count, order.end());
+    // Lists of edges are long: a few interventions at a time.
+    const size_t round = settings.level == CircuitLevel::kHead ? counts.size() : 4;
+    std::vector<PromptMetrics> metrics;
+    for (size_t first = 0; first < counts.size(); first += round) {
+      std::vector<std::string> names;
+      std::vector<Intervention> interventions;
+      for (size_t n = first; n < std::min(counts.size(), first + round); ++n) {
+        names.push_back(fmt::format("first {}", counts[n]));
+        interventions.emplace_back(order.begin() + counts[n], order.end());
+        interventions.back().insert(interventions.back().end(), closed.begin(), closed.end());
+      }
+      for (PromptMetrics& row : run_named(runner, "curve", names, interventions, sweep))
+        metrics.push_back(std::move(row));
     }
-    return run_named(runner, "curve", names, interventions, sweep);
+    return metrics;
   };
   circuit.curve = trace_curve(keep_first, total, runner.clean(), settings.threshold, settings.seed);
   circuit.corrupt = runner.corrupt();

@@ -30,7 +30,7 @@ Interval percentiles(std::vector<double> values) {
 std::vector<int64_t> first_counts(int64_t total) {
   std::vector<int64_t> counts;
   for (int64_t count = 1; count < total;
-       count = total <= kEveryCount ? count + 1 : std::max(count + 1, count + count / 8)) {
+       count = total <= kEveryCount ? count + 1 : std::max(count + 1, count + count / 4)) {
     counts.push_back(count);
   }
   return counts;
@@ -61,7 +61,7 @@ Interval faithfulness_interval(const PromptMetrics& metrics, const PromptMetrics
 
 CircuitCurve trace_curve(const KeepFirst& keep_first, int64_t total, const PromptMetrics& all,
                          double threshold, uint64_t seed) {
-  CircuitCurve curve{.all = all, .none = keep_first({0}).front(), .points = {}};
+  CircuitCurve curve{.all = all, .none = keep_first({0}).front(), .points = {}, .threshold_interval = {}};
   check_range(curve.none, curve.all);
   std::map<int64_t, PromptMetrics> measured = {{0, curve.none}, {total, all}};
   const auto measure = [&](const std::vector<int64_t>& counts) {

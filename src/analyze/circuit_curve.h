@@ -30,7 +30,7 @@ struct CircuitCurve {
 // The metrics of the first `count` parts, for each count.
 using KeepFirst = std::function<std::vector<PromptMetrics>(const std::vector<int64_t>& counts)>;
 
-// Up to kEveryCount parts every count is measured; beyond, counts grow by an eighth each, and the border
+// Up to kEveryCount parts every count is measured; beyond, counts grow by a quarter each, and the border
 // found between two of them is closed in on by halving. Refuses a task that ablating everything does not
 // hurt.
 CircuitCurve trace_curve(const KeepFirst& keep_first, int64_t total, const PromptMetrics& all,

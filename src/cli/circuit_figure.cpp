@@ -66,6 +66,8 @@ draw::Figure draw_diagram(const CircuitPicture& model, const CircuitSettings& se
         "hurts.";
   std::map<std::string, int> index;
   int top = 0;
+  double widest = 0;  // input and logits stand in the middle
+  for (const HeadRole& role : model.circuit.roles) widest = std::max<double>(widest, role.head.head);
   const auto add = [&](const std::string& name, int row, double column, const std::string& role) {
     index[name] = static_cast<int>(diagram.nodes.size());
     diagram.nodes.push_back(
@@ -79,15 +81,20 @@ draw::Figure draw_diagram(const CircuitPicture& model, const CircuitSettings& se
   for (const DrawnEdge& edge : model.edges) {
     for (const std::string& name : {edge.from, edge.to}) {
       if (index.contains(name)) continue;
-      if (name == "input") add(name, 0, 0, "");
+      if (name == "input") add(name, 0, 0.5 * widest, "");
       if (name.starts_with("m")) add(name, std::stoi(name.substr(1)) + 1, 1e3, "");
     }
   }
-  if (!model.edges.empty()) add("logits", top + 1, 0, "");
+  if (!model.edges.empty()) add("logits", top + 1, 0.5 * widest, "");
+  // A head's query, key and value from one source are one line that names them.
+  std::map<std::pair<int, int>, size_t> drawn;
   for (const DrawnEdge& edge : model.edges) {
     if (!index.contains(edge.from) || !index.contains(edge.to)) continue;
-    diagram.edges.push_back(
-        {.from = index[edge.from], .to = index[edge.to], .weight = edge.score, .label = edge.input});
+    const std::pair<int, int> ends = {index[edge.from], index[edge.to]};
+    const auto [at, fresh] = drawn.try_emplace(ends, diagram.edges.size());
+    if (fresh) diagram.edges.push_back({.from = ends.first, .to = ends.second, .weight = 0});
+    diagram.edges[at->second].weight += edge.score;
+    diagram.edges[at->second].label += edge.input;
   }
   return draw::draw_circuit_diagram(diagram);
 }

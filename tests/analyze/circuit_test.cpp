@@ -1,0 +1,216 @@
+#include "analyze/circuit.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analyze/tasks.h"
+#include "base/error.h"
+#include "model/load.h"
+
+namespace openwork {
+namespace {
+
+// Curves of a known shape: prompt p has metric 1 + rise(count).
+KeepFirst curve_of(const std::function<double(int64_t)>& rise, size_t prompts = 4) {
+  return [=](const std::vector<int64_t>& counts) {
+    std::vector<PromptMetrics> metrics;
+    for (const int64_t count : counts) metrics.emplace_back(prompts, 1 + rise(count));
+    return metrics;
+  };
+}
+
+TEST(Circuit, StopsAtTheSmallestFaithfulSet) {
+  // Rises to 0.95 at 5, falls below at 7, is back at 9.
+  const double shape[] = {0, 0.1, 0.2, 0.4, 0.8, 0.95, 0.92, 0.7, 0.8, 0.93, 1};
+  const CircuitCurve curve =
+      trace_curve(curve_of([&](int64_t k) { return shape[k]; }), 10, PromptMetrics(4, 2), 0.9, 0);
+  EXPECT_EQ(curve.at_threshold, 5);
+  ASSERT_EQ(curve.points.size(), 11u);
+  for (int64_t k = 0; k <= 10; ++k) {
+    EXPECT_EQ(curve.points[static_cast<size_t>(k)].count, k);
+    EXPECT_NEAR(curve.points[static_cast<size_t>(k)].faithfulness, shape[k], 1e-12);
+  }
+  EXPECT_EQ(curve.threshold_interval.low, 5);
+  EXPECT_EQ(curve.threshold_interval.high, 5);
+}
+
+TEST(Circuit, ClosesInOnTheBorderOfALongCurve) {
+  for (const int64_t border : {1, 2, 777, 4096, 99999}) {
+    int64_t asked = 0;
+    const KeepFirst step = [&](const std::vector<int64_t>& counts) {
+      asked += static_cast<int64_t>(counts.size());
+      return curve_of([&](int64_t k) { return k >= border ? 1.0 : 0.0; })(counts);
+    };
+    EXPECT_EQ(trace_curve(step, 100000, PromptMetrics(4, 2), 0.9, 0).at_threshold, border);
+    EXPECT_LT(asked, 90);
+  }
+}
+
+TEST(Circuit, RefusesATaskThatNothingHurts) {
+  EXPECT_THROW(trace_curve(curve_of([](int64_t) { return 1.0; }), 10, PromptMetrics(4, 2), 0.9, 0), Error);
+}
+
+TEST(Circuit, RatiosHaveIntervalsOverPromptsAndSeeds) {
+  // The dense model needs 40 parts on every prompt; the sparse one 10, or 20 on every other prompt.
+  const auto curve = [](int64_t even, int64_t odd) {
+    const KeepFirst keep = [=](const std::vector<int64_t>& counts) {
+      std::vector<PromptMetrics> metrics;
+      for (const int64_t count : counts) {
+        PromptMetrics row;
+        for (int p = 0; p < 8; ++p)
+          row.push_back(std::min(1.0, static_cast<double>(count) / static_cast<double>(p % 2 ? odd : even)));
+        metrics.push_back(row);
+      }
+      return metrics;
+    };
+    return trace_curve(keep, 64, PromptMetrics(8, 1), 1.0, 0);
+  };
+  const CircuitRatio same = compare_curves({curve(40, 40)}, {curve(10, 10)}, 1.0, 3);
+  EXPECT_DOUBLE_EQ(same.ratio, 4);
+  EXPECT_DOUBLE_EQ(same.interval.low, 4);
+  EXPECT_DOUBLE_EQ(same.interval.high, 4);
+  const CircuitRatio seeds =
+      compare_curves({curve(40, 40), curve(40, 40)}, {curve(10, 10), curve(20, 20)}, 1.0, 3);
+  EXPECT_DOUBLE_EQ(seeds.ratio, 80.0 / 30.0);
+  EXPECT_DOUBLE_EQ(seeds.interval.low, 2);
+  EXPECT_DOUBLE_EQ(seeds.interval.high, 4);
+}
+
+class CopyCircuit : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    model_ = new Transformer(load_model("models/openwork-8m"));
+    task_ = new Task(fixture_copy_task(6));
+    Sweep sweep("", {});
+    circuit_ = new Circuit(find_circuit(*model_, *task_, {.greedy = true}, sweep));
+  }
+  static Transformer* model_;
+  static Task* task_;
+  static Circuit* circuit_;
+};
+Transformer* CopyCircuit::model_ = nullptr;
+Task* CopyCircuit::task_ = nullptr;
+Circuit* CopyCircuit::circuit_ = nullptr;
+
+TEST_F(CopyCircuit, IsOrderedByEffectAndReachesTheThreshold) {
+  EXPECT_EQ(circuit_->order.size(), 64u);
+  EXPECT_TRUE(std::is_sorted(circuit_->scores.rbegin(), circuit_->scores.rend()));
+  EXPECT_THAT(std::vector<std::string>(circuit_->order.begin(), circuit_->order.begin() + 2),
+              testing::UnorderedElementsAre("L5H6", "L6H0"));
+  const auto size = static_cast<size_t>(circuit_->heads_at_threshold);
+  EXPECT_GE(circuit_->curve.points[size].faithfulness, 0.9);
+  for (size_t k = 0; k < size; ++k) EXPECT_LT(circuit_->curve.points[k].faithfulness, 0.9);
+  EXPECT_NEAR(circuit_->curve.points.front().faithfulness, 0, 1e-9);
+  EXPECT_NEAR(circuit_->curve.points.back().faithfulness, 1, 1e-9);
+  EXPECT_FALSE(circuit_->edges_at_threshold);
+  EXPECT_LT(circuit_->rest_alone, 0.5);
+}
+
+// The claim is tested by acting on it: the named heads alone do the task, and the others without them do not.
+TEST_F(CopyCircuit, DroppingSpareHeadsKeepsItFaithful) {
+  ASSERT_FALSE(circuit_->greedy.empty());
+  EXPECT_LE(static_cast<int64_t>(circuit_->greedy.size()), circuit_->heads_at_threshold);
+  AblationRunner runner(*model_, *task_, AblationKind::kMean);
+  std::vector<Part> heads;
+  for (const std::string& name : circuit_->greedy)
+    heads.push_back(parse_part(name, model_->config(), runner.tokens()));
+  const NamedCircuit named = evaluate_heads(runner, heads, 0);
+  EXPECT_GE(named.faithfulness, 0.9);
+  EXPECT_NEAR(named.faithfulness, circuit_->greedy_faithfulness, 1e-6);
+  EXPECT_LT(named.rest_alone, named.faithfulness);
+}
+
+TEST_F(CopyCircuit, InductionAndPreviousTokenHeadsAreOnTopOfTheirKinds) {
+  AblationRunner runner(*model_, *task_, AblationKind::kMean);
+  std::vector<HeadRole> roles = describe_heads(*model_, *task_, runner, all_heads(model_->config()));
+  const std::vector<std::string> kinds = attention_kinds(*task_);
+  const auto best = [&](const std::string& kind, size_t count) {
+    const auto column = static_cast<size_t>(std::find(kinds.begin(), kinds.end(), kind) - kinds.begin());
+    std::sort(roles.begin(), roles.end(), [&](const HeadRole& a, const HeadRole& b) {
+      return a.attentions[column] > b.attentions[column];
+    });
+    std::vector<std::string> names;
+    for (size_t n = 0; n < count; ++n) names.push_back(to_string(roles[n].head));
+    return names;
+  };
+  EXPECT_THAT(best("induction", 2), testing::UnorderedElementsAre("L6H0", "L6H3"));
+  EXPECT_THAT(best("previous token", 1), testing::ElementsAre("L5H6"));
+}
+
+TEST_F(CopyCircuit, EdgesOfTheDenseModelAreFoundByAttribution) {
+  Sweep sweep("", {});
+  Task small = *task_;
+  small.prompts.resize(2);
+  const Circuit edges = find_circuit(
+      *model_, small, {.level = CircuitLevel::kAttentionEdge, .method = CircuitMethod::kAttribution}, sweep);
+  EXPECT_EQ(edges.candidates, 64 * 50 * 51 / 2);
+  ASSERT_TRUE(edges.edges_at_threshold);
+  EXPECT_EQ(static_cast<int64_t>(edges.order.size()), *edges.edges_at_threshold);
+  EXPECT_LT(*edges.edges_at_threshold, edges.candidates / 10);
+}
+
+TEST(AttentionEdgeCircuit, ChoosesAmongOpenGatesOnly) {
+  const Transformer model = load_model("tests/data/sparse_gpt2_published");
+  Task task = made_up_task(model.config().vocabulary, 3, 9);
+  // A task that the heads of a random model do: answers and wrongs the right way round for each prompt.
+  AblationRunner runner(model, task, AblationKind::kMean);
+  Intervention every;
+  for (const Part& head : all_heads(model.config())) every.push_back(head);
+  const PromptMetrics none = runner.run({every}).front();
+  for (size_t p = 0; p < none.size(); ++p) {
+    if (runner.clean()[p] > none[p]) continue;
+    for (TaskRead& read : task.prompts[p].reads) std::swap(read.answers, read.wrongs);
+  }
+  Sweep sweep("", {});
+  const Circuit circuit = find_circuit(
+      model, task, {.level = CircuitLevel::kAttentionEdge, .method = CircuitMethod::kExact}, sweep);
+  int64_t open = 0;
+  for (int64_t layer = 0; layer < model.config().layers; ++layer)
+    open += runner.open_edges(layer).sum().item<int64_t>();
+  EXPECT_EQ(circuit.candidates, open);
+  EXPECT_LT(open, model.config().layers * model.config().heads * 8 * 9 /
+                      2);  // 8 tokens are run: the last is read by none
+  // Without its edges a head is ablated: both ways of ablating everything agree.
+  EXPECT_NEAR(mean_of(circuit.curve.none), mean_of(find_circuit(model, task, {}, sweep).curve.none), 1e-5);
+}
+
+TEST(GraphEdgeCircuit, KeepsWhatItCountsAndReachesTheThreshold) {
+  const Transformer model = load_model("tests/data/gpt2");
+  Task task = made_up_task(model.config().vocabulary, 3, 9);
+  AblationRunner runner(model, task, AblationKind::kInterchange);
+  for (size_t p = 0; p < task.prompts.size(); ++p) {  // answers the right way round, as above
+    if (runner.clean()[p] > runner.corrupt()[p]) continue;
+    for (TaskRead& read : task.prompts[p].reads) std::swap(read.answers, read.wrongs);
+  }
+  Sweep sweep("", {});
+  CircuitSettings settings{.level = CircuitLevel::kGraphEdge,
+                           .method = CircuitMethod::kExact,
+                           .ablation = AblationKind::kInterchange};
+  const Circuit circuit = find_circuit(model, task, settings, sweep);
+  EXPECT_EQ(circuit.edges_kept.sum().item<int64_t>(), *circuit.edges_at_threshold);
+  EXPECT_GE(circuit.curve.points[static_cast<size_t>(*circuit.edges_at_threshold)].faithfulness, 0.9);
+  EXPECT_NEAR(mean_of(circuit.curve.none), mean_of(circuit.corrupt),
+              1e-5);  // every edge replaced: the corrupt run
+  settings.method = CircuitMethod::kAttribution;
+  settings.agreement = true;
+  const Circuit estimated = find_circuit(model, task, settings, sweep);
+  ASSERT_TRUE(estimated.agreement);
+  EXPECT_GT(estimated.agreement->correlation, 0.5);
+}
+
+TEST(GraphEdgeCircuit, JoinsTheHeadsOfADrawing) {
+  const Transformer model = load_model("models/openwork-8m");
+  const std::vector<DrawnEdge> edges =
+      connect_heads(model, fixture_copy_task(2), {head_part(5, 6), head_part(6, 0)}, 5);
+  ASSERT_EQ(edges.size(), 5u);
+  EXPECT_TRUE(std::any_of(edges.begin(), edges.end(), [](const DrawnEdge& edge) {
+    return edge.from == "L5H6" && edge.to == "L6H0" && edge.input == "k";
+  }));
+}
+
+}  // namespace
+}  // namespace openwork
