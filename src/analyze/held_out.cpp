@@ -11,11 +11,15 @@
 namespace openwork {
 namespace {
 
-// Sums that grow batch by batch.
+// What the passes leave, of this rank's blocks; zero elsewhere.
+struct Measured {
+  Tensor losses;  // [blocks * context] float32: nats of each prediction
+  Tensor active;  // [layers, heads] float64: open gates; undefined for a dense model
+};
+
 struct Sums {
   std::map<int32_t, std::pair<double, double>> documents;  // document -> (nats, predicted tokens)
   double bytes = 0;
-  std::vector<Tensor> active;  // per layer [H], double
 };
 
 int64_t choose_batch(const Transformer& model, int64_t context) {
@@ -32,27 +36,21 @@ Tensor gather_blocks(const TokenBlocks& blocks, int64_t first, int64_t count, in
       .to(at::kLong);
 }
 
-void add_losses(const Tensor& losses, const TokenBlocks& blocks, int64_t first, Sums& sums) {
-  const Tensor flat = losses.reshape({-1}).to(at::kCPU, at::kDouble).contiguous();
-  const double* nats = flat.data_ptr<double>();
-  for (int64_t n = 0; n < flat.numel(); ++n) {
-    const auto target = static_cast<size_t>(first * blocks.context + n + 1);
+Sums sum_by_document(const Tensor& losses, const TokenBlocks& blocks) {
+  Sums sums;
+  const float* nats = losses.data_ptr<float>();
+  for (int64_t n = 0; n < losses.numel(); ++n) {
+    const auto target = static_cast<size_t>(n + 1);
     auto& [total, count] = sums.documents[blocks.document[target]];
     total += nats[n];
     count += 1;
     sums.bytes += blocks.bytes[target];
   }
+  return sums;
 }
 
-void add_gates(const GateTotals& totals, Sums& sums) {
-  for (size_t layer = 0; layer < totals.active.size(); ++layer) {
-    const Tensor kept = totals.active[layer].to(at::kCPU, at::kDouble).sum(0);  // [H]
-    if (sums.active.size() <= layer) {
-      sums.active.push_back(kept);
-    } else {
-      sums.active[layer] += kept;
-    }
-  }
+Tensor sum_gates(const GateTotals& totals) {
+  return at::stack(totals.active).to(at::kCPU, at::kDouble).sum(1);  // [layers, heads]
 }
 
 void summarise_losses(const Sums& sums, uint64_t seed, HeldOutResult& result) {
@@ -70,14 +68,14 @@ void summarise_losses(const Sums& sums, uint64_t seed, HeldOutResult& result) {
   result.interval = bootstrap_ratio(nats, counts, seed);
 }
 
-void summarise_gates(const Sums& sums, const ModelConfig& config, const TokenBlocks& blocks, HeldOutResult& result) {
+void summarise_gates(const Tensor& active, const ModelConfig& config, const TokenBlocks& blocks, HeldOutResult& result) {
   const auto layers = static_cast<size_t>(config.layers), heads = static_cast<size_t>(config.heads);
   result.heads.assign(layers, std::vector<double>(heads, 1.0));
-  if (!sums.active.empty()) {
+  if (active.defined()) {
     const double pairs = static_cast<double>(blocks.count) * static_cast<double>(blocks.context * (blocks.context + 1) / 2);
     for (size_t layer = 0; layer < layers; ++layer) {
       for (size_t head = 0; head < heads; ++head) {
-        result.heads[layer][head] = sums.active[layer].data_ptr<double>()[head] / pairs;
+        result.heads[layer][head] = active.data_ptr<double>()[layer * heads + head] / pairs;
       }
     }
   }
@@ -92,15 +90,15 @@ void summarise_gates(const Sums& sums, const ModelConfig& config, const TokenBlo
   result.kept_edges = kept / static_cast<double>(layers * heads);
 }
 
-}  // namespace
-
-HeldOutResult evaluate_held_out(const Transformer& model, const TokenBlocks& blocks, uint64_t seed,
-                                const std::function<void(int64_t)>& advance) {
+// Batches n, n + ranks, ... of the blocks: the same batches whatever the number of ranks.
+Measured measure_batches(const Transformer& model, const TokenBlocks& blocks, const Ranks& ranks,
+                         const std::function<void(int64_t)>& advance) {
   const at::NoGradGuard no_grad;
-  const auto start = std::chrono::steady_clock::now();
+  const ModelConfig& config = model.config();
   const int64_t batch = choose_batch(model, blocks.context);
-  Sums sums;
-  for (int64_t first = 0; first < blocks.count; first += batch) {
+  Measured result{at::zeros({blocks.count * blocks.context}, at::kFloat), {}};
+  if (config.gate != GateKind::kNone) result.active = at::zeros({config.layers, config.heads}, at::kDouble);
+  for (int64_t first = ranks.rank() * batch; first < blocks.count; first += ranks.count() * batch) {
     const int64_t count = std::min(batch, blocks.count - first);
     GateTotals gates;
     ForwardOptions options;
@@ -108,14 +106,27 @@ HeldOutResult evaluate_held_out(const Transformer& model, const TokenBlocks& blo
     const Tensor logits = model.forward(gather_blocks(blocks, first, count, 0).to(model.device()), options);
     const Tensor targets = gather_blocks(blocks, first, count, 1).to(model.device());
     const Tensor losses = at::cross_entropy_loss(logits.flatten(0, 1).to(at::kFloat), targets.flatten(), {}, at::Reduction::None);
-    add_losses(losses, blocks, first, sums);
-    add_gates(gates, sums);
-    if (advance) advance(count);
+    result.losses.narrow(0, first * blocks.context, count * blocks.context).copy_(losses);
+    if (result.active.defined()) result.active += sum_gates(gates);
+    if (advance) advance(std::min(count * ranks.count(), blocks.count - first));
   }
+  return result;
+}
+
+}  // namespace
+
+HeldOutResult evaluate_held_out(const Transformer& model, const TokenBlocks& blocks, uint64_t seed,
+                                const std::function<void(int64_t)>& advance, Ranks* shared) {
+  const auto start = std::chrono::steady_clock::now();
+  Ranks alone;
+  Ranks& ranks = shared ? *shared : alone;
+  const Measured measured = measure_batches(model, blocks, ranks, advance);
+  ranks.sum(measured.losses);  // with zeros: exact
+  if (measured.active.defined()) ranks.sum(measured.active);
   HeldOutResult result;
   result.blocks = blocks.count;
-  summarise_losses(sums, seed, result);
-  summarise_gates(sums, model.config(), blocks, result);
+  summarise_losses(sum_by_document(measured.losses, blocks), seed, result);
+  summarise_gates(measured.active, model.config(), blocks, result);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -7,6 +7,7 @@
 #include "analyze/interval.h"
 #include "model/transformer.h"
 #include "text/documents.h"
+#include "train/ranks.h"
 
 namespace openwork {
 
@@ -25,8 +26,9 @@ struct HeldOutResult {
 
 inline constexpr double kOpenHeadShare = 1e-4;
 
-// `seed` draws the bootstrap; `advance` is told the number of blocks done after each batch.
+// `seed` draws the bootstrap; `advance` is told the number of blocks done after each batch. Ranks share the
+// batches, and all of them have the result that one process alone gives.
 HeldOutResult evaluate_held_out(const Transformer& model, const TokenBlocks& blocks, uint64_t seed,
-                                const std::function<void(int64_t)>& advance = nullptr);
+                                const std::function<void(int64_t)>& advance = nullptr, Ranks* ranks = nullptr);
 
 }  // namespace openwork

@@ -36,11 +36,11 @@ void apply_common_options(const CommonOptions& options) {
 }
 
 void print_result(const CommonOptions& options, std::string_view line) {
-  if (options.json != "-") fmt::print("{}\n", line);
+  if (options.speaks && options.json != "-") fmt::print("{}\n", line);
 }
 
 void write_json_result(const CommonOptions& options, const nlohmann::json& result) {
-  if (options.json.empty()) return;
+  if (options.json.empty() || !options.speaks) return;
   // Bytes of a token need not be UTF-8; they are shown with replacement characters rather than refused.
   const std::string text = result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (options.json == "-") {

@@ -19,6 +19,7 @@ struct CommonOptions {
   uint64_t seed = 0;
   std::string json;             // a file, "-" for standard output, empty for none
   bool quiet = false;
+  bool speaks = true;           // results are printed and written: off on all ranks of a job but the first
 };
 
 void add_common_options(CLI::App& verb, CommonOptions& options);

@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "cli/common.h"
 #include "cli/open.h"
+#include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "io/sha256.h"
 #include "text/documents.h"
@@ -35,7 +36,7 @@ nlohmann::json to_json(const std::string& name, const HeldOutResult& result, con
           {"seconds", result.seconds}};
 }
 
-nlohmann::json evaluate_model(const EvalOptions& options, const std::string& name, std::string& device) {
+nlohmann::json evaluate_model(const EvalOptions& options, const std::string& name, std::string& device, Ranks& ranks) {
   const Transformer model = open_model(name, options.common);
   device = model.device().str();
   const Tokenizer tokenizer = open_tokenizer(name);
@@ -52,7 +53,8 @@ nlohmann::json evaluate_model(const EvalOptions& options, const std::string& nam
   }
   Progress progress("eval " + name, static_cast<uint64_t>(blocks.count), " blocks");
   const HeldOutResult result = evaluate_held_out(model, blocks, options.common.seed,
-                                                 [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
+                                                 [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); },
+                                                 &ranks);
   print_result(options.common,
                fmt::format("{:<24} {:>8.4f} [{:.4f}, {:.4f}] {:>8.4f} {:>9.3f} % {:>6} {:>7} {:>9} {:>6}", name,
                            result.nats_per_token, result.interval.low, result.interval.high, result.bits_per_byte,
@@ -60,20 +62,22 @@ nlohmann::json evaluate_model(const EvalOptions& options, const std::string& nam
   return to_json(name, result, blocks);
 }
 
-void run_eval(const EvalOptions& options) {
+void run_eval(EvalOptions& options) {
   apply_common_options(options.common);
+  const std::shared_ptr<Ranks> ranks = join_ranks(options.common);
   print_result(options.common, fmt::format("{:<24} {:>8} {:<16} {:>8} {:>11} {:>6} {:>7} {:>9} {:>6}", "model", "nats/tok",
                                            "95 % interval", "bits/B", "kept edges", "open", "closed", "tokens", "docs"));
   nlohmann::json result = {{"models", nlohmann::json::array()}}, files = nlohmann::json::array(), data = nlohmann::json::array();
   std::string device;
-  for (const std::string& name : options.models) result["models"].push_back(evaluate_model(options, name, device));
-  if (options.common.json.empty()) return;
+  for (const std::string& name : options.models) result["models"].push_back(evaluate_model(options, name, device, *ranks));
+  ranks->leave();
+  if (options.common.json.empty() || !options.common.speaks) return;
   for (const std::string& name : options.models) files.push_back(describe_model_files(name));
   for (const std::string& path : options.data) {
     data.push_back({{"file", std::filesystem::path(path).filename().string()}, {"sha256", sha256_of_file(path)}});
   }
   result["protocol"] = make_protocol(options.common);
-  result["protocol"].update({{"models", files}, {"data", data}, {"device", device}, {"blocks", options.blocks},
+  result["protocol"].update({{"models", files}, {"data", data}, {"device", device}, {"ranks", ranks->count()}, {"blocks", options.blocks},
                              {"gates", "hard"}, {"bootstrap", "documents, 2000 draws"}});
   write_json_result(options.common, result);
 }

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/open.h"
+#include "cli/ranks.h"
+#include "cli/training_chart.h"
 #include "io/atomic_file.h"
 #include "text/documents.h"
 #include "train/batches.h"
@@ -28,11 +30,11 @@ Evaluation to_evaluation(const HeldOutResult& result, int64_t context) {
   return e;
 }
 
-Evaluate make_evaluate(const TokenBlocks& blocks, uint64_t seed) {
-  return [&blocks, seed](const Transformer& model, const std::string& name) {
+Evaluate make_evaluate(const TokenBlocks& blocks, uint64_t seed, Ranks& ranks) {
+  return [&blocks, seed, &ranks](const Transformer& model, const std::string& name) {
     Progress progress("measure " + name, static_cast<uint64_t>(blocks.count), " blocks");
     const auto advance = [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); };
-    return to_evaluation(evaluate_held_out(model, blocks, seed, advance), blocks.context);
+    return to_evaluation(evaluate_held_out(model, blocks, seed, advance, &ranks), blocks.context);
   };
 }
 
@@ -42,6 +44,8 @@ nlohmann::json describe_options(const TrainingOptions& options) {
   nlohmann::json json = {{"context", options.context},
                          {"batch_tokens", options.batch_tokens},
                          {"accumulate", loop.accumulate},
+                         {"recompute", weights.recompute},
+                         {"ranks", loop.ranks->count()},
                          {"steps", loop.steps},
                          {"minutes", loop.minutes},
                          {"learning_rate", loop.learning_rate},
@@ -73,8 +77,32 @@ nlohmann::json describe_options(const TrainingOptions& options) {
 
 [[noreturn]] void leave_interrupted(const RunOptions& run, int signal) {
   note(fmt::format("interrupted after a checkpoint; continue with --resume --out {}", run.out.string()));
+  run.loop.ranks->leave();
   std::fflush(nullptr);
   std::exit(128 + signal);
+}
+
+void make_run_folder(const RunOptions& run) {
+  check_run_folder(run);
+  std::error_code error;
+  fs::create_directories(run.out, error);
+  if (error)
+    fail_input(fmt::format("the folder cannot be made ({})", error.message()), run.out.string(),
+               "choose another --out");
+}
+
+// The first rank makes the shards, the others find them made.
+PreparedData share_data(const TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
+                        int64_t vocabulary) {
+  const DataOptions data = {{options.data.begin(), options.data.end()},
+                            options.held_out,
+                            options.data_tokens,
+                            options.run.out / "data"};
+  PreparedData prepared;
+  const auto prepare = [&] { prepared = prepare_data(data, tokenizer, end_of_text, vocabulary); };
+  options.run.loop.ranks->run_first(prepare);
+  if (!options.run.loop.ranks->is_first()) prepare();
+  return prepared;
 }
 
 }  // namespace
@@ -109,10 +137,12 @@ void add_training_options(CLI::App& verb, TrainingOptions& options) {
       ->check(between<int64_t>(1, int64_t{1} << 32))
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--accumulate", loop.accumulate, "passes a step is cut into")
+  verb.add_option("--accumulate", loop.accumulate, "passes a step is cut into, on each rank")
       ->check(between(1, 1 << 20))
       ->type_name("N")
       ->capture_default_str();
+  verb.add_flag("--recompute", options.run.weights.recompute,
+                "keep no layer's activations: compute them again in the backward pass (less memory)");
   verb.add_option("--context", options.context,
                   "tokens per sample (default: the model's context, at most 1024)")
       ->check(between(1, 1 << 24))
@@ -133,6 +163,11 @@ void add_training_options(CLI::App& verb, TrainingOptions& options) {
   verb.add_option("--clip", loop.adamw.clip, "largest norm of the gradient; 0 for none")
       ->check(between(0.0, 1e9))
       ->type_name("X")
+      ->capture_default_str();
+  verb.add_option("--measurements", loop.measurements,
+                  "measure on the held-out blocks N times on the way, too, for report.svg")
+      ->check(between(0, 1 << 20))
+      ->type_name("N")
       ->capture_default_str();
   verb.add_option("--log-every", loop.log_every, "steps per line of metrics.jsonl")
       ->check(between(1, 1 << 30))
@@ -178,11 +213,9 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
                            options.context),
                "training options", "choose a multiple");
   }
-  if (loop.batch % loop.accumulate != 0) {
-    fail_input(fmt::format("a batch of {} samples cannot be cut into {} passes", loop.batch, loop.accumulate),
-               "--accumulate", "choose a divisor of --batch-tokens / --context");
-  }
   check_schedule(loop.schedule);
+  loop.ranks = join_ranks(options.common);
+  check_batch(loop);
   run.out = options.out;
   run.command = command_line();
   loop.seed = options.common.seed;
@@ -195,38 +228,36 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   run.save_dtype = options.save_dtype == "fp16"   ? at::kHalf
                    : options.save_dtype == "bf16" ? at::kBFloat16
                                                   : at::kFloat;
-  check_run_folder(run);
-  std::error_code error;
-  fs::create_directories(run.out, error);
-  if (error)
-    fail_input(fmt::format("the folder cannot be made ({})", error.message()), run.out.string(),
-               "choose another --out");
+  loop.ranks->run_first([&] { make_run_folder(run); });
 }
 
 void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                     int64_t vocabulary) {
   RunOptions& run = options.run;
-  const PreparedData data = prepare_data(
-      {{options.data.begin(), options.data.end()}, options.held_out, options.data_tokens, run.out / "data"},
-      tokenizer, end_of_text, vocabulary);
+  const PreparedData data = share_data(options, tokenizer, end_of_text, vocabulary);
   const TokenBlocks blocks =
       read_blocks({data.held_out}, tokenizer, end_of_text, options.context, options.held_out_blocks);
   Batches batches(data.train, options.context, run.loop.seed);
-  RunReport report = run_training(run, batches, make_evaluate(blocks, options.common.seed));
+  RunReport report = run_training(run, batches, make_evaluate(blocks, options.common.seed, *run.loop.ranks));
   if (report.result.training.signal != 0) leave_interrupted(run, report.result.training.signal);
   report.options = describe_options(options);
   report.data = data.description;
   report.protocol = make_protocol(options.common);
   report.protocol.update({{"device", run.weights.device.str()},
                           {"dtype", run.weights.dtype == at::kFloat ? "fp32" : "bf16"},
+                          {"ranks", run.loop.ranks->count()},
                           {"measured_in", "fp32"},
                           {"gates", "hard"},
                           {"bootstrap", "documents, 2000 draws"}});
-  write_report(run.out, report);
+  run.loop.ranks->run_first([&] {
+    write_figure(draw_training(report), run.out / "report.svg");
+    write_report(run.out, report);
+  });
   std::string text = to_text(report);
   text.pop_back();
   print_result(options.common, text);
   write_json_result(options.common, to_json(report));
+  run.loop.ranks->leave();
 }
 
 }  // namespace openwork

@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "model/architecture.h"
 #include "model/rotary.h"
+#include "ops/fused.h"
 
 namespace openwork {
 namespace {
@@ -121,13 +122,16 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
     const int64_t past = options.cache ? options.cache->length() : 0;
     pass.rotary = make_rotary_table(config_.rope, past, x.size(1), x.options());
   }
-  for (int64_t n = from; n < to; ++n) x = run_layer(x, n, pass, n + 1 == to ? options.output_from : 0);
+  for (int64_t n = from; n < to; ++n) {
+    x = wrapper_ ? wrapper_(x, n, options) : run_layer(x, n, pass, n + 1 == to ? options.output_from : 0);
+  }
   return x;
 }
 
 Tensor Transformer::unembed(const Tensor& x, const ForwardOptions& options) const {
   const Tensor normal = normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
-  return Linear{unembedding_, unembedding_bias_}(normal);
+  const Tensor logits = project_to_vocabulary(normal, unembedding_);
+  return unembedding_bias_.defined() ? logits + unembedding_bias_ : logits;
 }
 
 Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass, int64_t output_from) const {
@@ -251,7 +255,8 @@ Tensor Transformer::run_mlp(const Tensor& x, int64_t index, const Pass& pass) co
   if (config_.gated_mlp) {
     const Tensor pre = tap(taps, Site::kMlpPre, index, layer.gate(input));
     const Tensor linear = tap(taps, Site::kMlpPreLinear, index, layer.up(input));
-    post = activate(config_.activation, pre) * linear;
+    post = config_.activation == Activation::kSilu ? silu_product(pre, linear)
+                                                   : activate(config_.activation, pre) * linear;
   } else {
     post = activate(config_.activation, tap(taps, Site::kMlpPre, index, layer.up(input)));
   }

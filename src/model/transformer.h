@@ -7,6 +7,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,9 @@ struct ForwardOptions {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
+// Stands in for a layer: x [B, T, D] before layer `index` to x after it, gate totals filled in.
+using LayerWrapper = std::function<Tensor(const Tensor& x, int64_t index, const ForwardOptions& options)>;
+
 class Transformer {
  public:
   // Takes the parameters that list_parameters names, in its order.
@@ -79,6 +83,8 @@ class Transformer {
   const Tensor& unembedding_bias() const { return unembedding_bias_; }  // [V], or undefined
 
   void require_grad(bool on);
+  // From now on run_layers calls `wrapper` for each layer; train/recompute.h has the one there is.
+  void wrap_layers(LayerWrapper wrapper) { wrapper_ = std::move(wrapper); }
 
  private:
   struct Pass;  // what the layers of one forward pass share
@@ -100,6 +106,7 @@ class Transformer {
   Tensor embedding_, positions_, unembedding_, unembedding_bias_;
   Norm final_norm_;
   std::vector<Layer> layers_;
+  LayerWrapper wrapper_;
 };
 
 // Cross-entropy of logits [B, T, V] against ids [B, T] shifted by one, mean over the B (T - 1) predictions.

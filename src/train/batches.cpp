@@ -28,9 +28,7 @@ struct HeldOutRule {
   fs::path file;
   std::unordered_set<uint64_t> hashes;
 
-  bool holds(const TokenDocument& document) const {
-    return file.empty() ? is_held_out(document.hash, one_in) : hashes.contains(document.hash);
-  }
+  bool holds(uint64_t hash) const { return file.empty() ? is_held_out(hash, one_in) : hashes.contains(hash); }
 };
 
 HeldOutRule read_rule(const std::string& held_out) {
@@ -103,7 +101,7 @@ class ShardMaker {
   void read_files(const DataOptions& options, const HeldOutRule& rule) {
     Progress progress("tokenise", 0, " tokens");
     for_each_token_document(options.files, tokenizer_, end_of_text_, [&](TokenDocument&& document) {
-      if (!rule.holds(document)) {
+      if (!rule.holds(document.hash)) {
         add(document, train_, train_tokens_);
       } else if (rule.file.empty()) {
         add(document, held_out_, held_out_tokens_);
@@ -167,6 +165,17 @@ PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer
   }
   data.description = read_json_file(options.folder / "data.json");
   return data;
+}
+
+std::function<bool(std::string_view)> held_out_texts(const DataOptions& options) {
+  HeldOutRule rule = read_rule(options.held_out);
+  if (!rule.file.empty()) {
+    for_each_document({rule.file}, [&](std::string_view text) {
+      rule.hashes.insert(hash_document(text));
+      return true;
+    });
+  }
+  return [rule](std::string_view text) { return rule.holds(hash_document(text)); };
 }
 
 Batches::Batches(const fs::path& shard, int64_t context, uint64_t seed)

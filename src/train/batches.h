@@ -11,8 +11,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/tensor_file.h"
@@ -37,6 +39,10 @@ struct PreparedData {
 // held out.
 PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                           int64_t vocabulary);
+
+// Whether a document's text is held out by these options: what learns from the data (a tokenizer, say) leaves
+// it out. Reads the held-out file where one is named.
+std::function<bool(std::string_view)> held_out_texts(const DataOptions& options);
 
 class Batches {
  public:

@@ -1,17 +1,21 @@
 #include "train/loop.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/progress.h"
 #include "train/checkpoint.h"
+#include "train/gradient_exchange.h"
 #include "train/metrics.h"
 #include "train/stop.h"
+#include "train/totals.h"
 
 namespace openwork {
 namespace {
@@ -20,27 +24,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 constexpr double kOpenShare = 1e-4;  // of its pairs: what makes a head open
 
-// Sums since the last line of metrics.jsonl, on the device.
-struct Totals {
-  Tensor sums;    // [4] float64: cross-entropy, penalty, distance, gradient norm
-  Tensor active;  // [layers, heads] float64
-  int64_t steps = 0;
-
-  explicit Totals(const TrainedWeights& weights) {
-    const auto wide = at::TensorOptions().dtype(at::kDouble).device(weights.options().device);
-    sums = at::zeros({4}, wide);
-    active = at::zeros({weights.config().layers, weights.config().heads}, wide);
-  }
-  void add(int64_t place, const Tensor& value, double share) {
-    if (value.defined()) sums.select(0, place).add_(value.to(at::kDouble), share);
-  }
-  void clear() {
-    sums.zero_();
-    active.zero_();
-    steps = 0;
-  }
-};
-
 class Loop {
  public:
   Loop(TrainedWeights& weights, Batches& batches, const Transformer* dense, const LoopOptions& options)
@@ -48,6 +31,8 @@ class Loop {
         batches_(batches),
         dense_(dense),
         options_(options),
+        ranks_(*options.ranks),
+        exchange_(weights, ranks_),
         optimiser_(weights, options.adamw),
         checkpoints_(options.folder / "checkpoints"),
         totals_(weights) {
@@ -55,22 +40,30 @@ class Loop {
   }
 
   LoopResult run() {
-    fs::create_directories(options_.folder);
+    ranks_.run_first([&] { fs::create_directories(options_.folder); });
     if (options_.resume) restore();
-    MetricsLog metrics(options_.folder / "metrics.jsonl", step_);
+    ranks_.broadcast(weights_.masters());
+    weights_.refresh();
+    std::optional<MetricsLog> metrics;
+    if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
     const StopSignals signals;
     Progress bar(options_.name, options_.steps > 0 ? options_.steps : std::llround(60 * options_.minutes),
                  options_.steps > 0 ? " steps" : " s");
     start_ = interval_start_ = Clock::now();
-    while (!finished() && signals.seen() == 0) {
+    start_news(signals)();
+    while (!finished() && signal() == 0) {
+      const Ranks::Wait wait_for_news = start_news(signals);
       run_step();
       if (step_ % options_.log_every == 0) log(metrics);
       if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0) save();
-      bar.set(options_.steps > 0 ? step_ : std::llround(seconds()), detail_);
+      wait_for_news();
+      if (ranks_.count() == 1) start_news(signals);  // nobody to wait for: the newest
+      bar.set(options_.steps > 0 ? step_ : std::llround(clock()), detail_);
     }
-    if (totals_.steps > 0) log(metrics);
-    result_.signal = finished() ? 0 : signals.seen();
+    if (totals_.steps() > 0) log(metrics);
+    result_.signal = finished() ? 0 : signal();
     save();
+    ranks_.barrier();
     return summarise();
   }
 
@@ -78,19 +71,30 @@ class Loop {
   double seconds() const {
     return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   }
+
+  // What all ranks must agree on: whether one of them was told to stop, and the first one's clock. The
+  // message goes round while a step runs.
+  Ranks::Wait start_news(const StopSignals& signals) {
+    news_ = at::tensor({static_cast<double>(signals.seen()), ranks_.is_first() ? seconds() : 0}, at::kDouble);
+    return ranks_.start_max(news_);
+  }
+  int signal() const { return static_cast<int>(news_.data_ptr<double>()[0]); }
+  double clock() const { return news_.data_ptr<double>()[1]; }
+
   bool finished() const {
-    return options_.steps > 0 ? step_ >= options_.steps : seconds() >= 60 * options_.minutes;
+    return options_.steps > 0 ? step_ >= options_.steps : clock() >= 60 * options_.minutes;
   }
 
   // The share of the run that is done, at the middle of the coming step.
   double progress() const {
     if (options_.steps > 0) return (static_cast<double>(step_) + 0.5) / static_cast<double>(options_.steps);
-    return std::min(1.0, seconds() / (60 * options_.minutes));
+    return std::min(1.0, clock() / (60 * options_.minutes));
   }
 
   void run_step() {
     const double now = progress(), rate = options_.schedule.learning_rate(now);
     move_gate_biases(now);
+    weights_.round_to_base(options_.schedule.rounded_weights(now));
     weights_.zero_gradients();
     const Tensor cross_entropy = run_passes(now);
     const double bias_rate = weights_.options().learn_bias ? options_.bias_rate * rate : 0;
@@ -98,38 +102,38 @@ class Loop {
         optimiser_.step({options_.learning_rate * rate, options_.learning_rate * rate, bias_rate});
     weights_.refresh();
     target_ = options_.schedule.target(options_.target, now);
+    if (!options_.target_curve.empty()) target_ += options_.target_curve.at(static_cast<double>(step_));
     if (multiplier_) multiplier_->update(cross_entropy, target_);
-    totals_.add(0, cross_entropy, 1);
-    totals_.add(3, norm, 1);
-    ++totals_.steps;
+    totals_.add_step(cross_entropy, norm);
     ++step_;
     rate_ = options_.learning_rate * rate;
   }
 
-  // The step's mean cross-entropy; gradients are left in the weights' flat buffer.
+  // The mean cross-entropy of the whole batch; its gradients are left in the weights' flat buffer.
   Tensor run_passes(double now) {
-    const int64_t samples = options_.batch / options_.accumulate;
-    const double share = 1 / static_cast<double>(options_.accumulate);
+    const int64_t part = options_.batch / ranks_.count(), samples = part / options_.accumulate;
+    const double share = static_cast<double>(samples) / static_cast<double>(options_.batch);
     const at::Device device = weights_.options().device;
     hard_ = options_.schedule.hard_gates(now);
-    Tensor cross_entropy = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
+    Tensor cross_entropy = at::zeros({1}, at::TensorOptions().dtype(at::kDouble).device(device));
     for (int64_t pass = 0; pass < options_.accumulate; ++pass) {
       GateDraw draw;
-      draw.first = pass * samples;
+      draw.first = ranks_.rank() * part + pass * samples;
       if (!hard_)
         draw.seed = static_cast<int64_t>(
             mix_seed(mix_seed(options_.seed, 0x6761746573), static_cast<uint64_t>(step_)));
       const Tensor tokens = batches_.read(step_ * options_.batch + draw.first, samples).to(device);
       const PassLoss loss = compute_pass_loss(weights_.pass_model(), dense_, tokens, draw,
                                               multiplier_ ? multiplier_->lambda() : Tensor(), options_.loss);
+      const bool last = pass + 1 == options_.accumulate;
+      if (last) exchange_.begin();
       (loss.loss * share).backward();
-      weights_.collect_gradients();
+      last ? exchange_.finish() : weights_.collect_gradients();
       cross_entropy.add_(loss.cross_entropy.to(at::kDouble), share);
-      totals_.add(1, loss.penalty, share);
-      totals_.add(2, loss.distance, share);
-      if (loss.active.defined()) totals_.active.add_(loss.active);
+      totals_.add_pass(loss.penalty, loss.distance, loss.active, share);
     }
-    return cross_entropy;
+    ranks_.sum(cross_entropy);
+    return cross_entropy.squeeze(0);
   }
 
   void move_gate_biases(double now) {
@@ -138,36 +142,34 @@ class Loop {
     shift_ = shift;
   }
 
-  void log(MetricsLog& metrics) {
-    const Tensor sums = totals_.sums.cpu(), active = totals_.active.cpu();
-    const double steps = static_cast<double>(totals_.steps), *sum = sums.data_ptr<double>();
-    check_finite(sum[0] + sum[3]);
+  void log(std::optional<MetricsLog>& metrics) {
+    const Totals::Reading reading = totals_.read(ranks_);
+    check_finite(std::isfinite(reading.cross_entropy + reading.norm));
     const double elapsed = std::chrono::duration<double>(Clock::now() - interval_start_).count();
-    const double speed = steps * static_cast<double>(options_.batch * batches_.context()) / elapsed;
-    result_.loss = sum[0] / steps;
+    const double speed = static_cast<double>(reading.steps * options_.batch * batches_.context()) / elapsed;
+    result_.loss = reading.cross_entropy;
     nlohmann::json line = {{"step", step_},
                            {"tokens", step_ * options_.batch * batches_.context()},
                            {"loss", result_.loss},
                            {"learning_rate", rate_},
-                           {"gradient_norm", sum[3] / steps},
+                           {"gradient_norm", reading.norm},
                            {"tokens_per_second", speed},
                            {"seconds", seconds()}};
     detail_ = fmt::format("loss {:.4f}", result_.loss);
-    if (weights_.config().gate != GateKind::kNone) log_gates(line, active, sum[1] / steps);
-    if (options_.loss.distill > 0 && dense_) line["distance"] = sum[2] / steps;
+    if (weights_.config().gate != GateKind::kNone) log_gates(line, reading);
+    if (options_.loss.distill > 0 && dense_) line["distance"] = reading.distance;
+    if (is_due_to_measure()) measure(line);
     detail_ += fmt::format(", {:.0f} tokens/s", speed);
-    metrics.write(line);
-    totals_.clear();
+    if (metrics) metrics->write(line);
     interval_start_ = Clock::now();
   }
 
-  void log_gates(nlohmann::json& line, const Tensor& active, double penalty) {
+  void log_gates(nlohmann::json& line, const Totals::Reading& totals) {
     const double T = static_cast<double>(batches_.context());
-    const double pairs =
-        static_cast<double>(totals_.steps * options_.batch) * T * (T + 1) / 2;  // of one head
-    const double kept = active.mean().item<double>() / pairs;
-    const int64_t open = (active / pairs > kOpenShare).sum().item<int64_t>();
-    line.update({{"penalty", penalty},
+    const double pairs = static_cast<double>(totals.steps * options_.batch) * T * (T + 1) / 2;  // of one head
+    const double kept = totals.active.mean().item<double>() / pairs;
+    const int64_t open = (totals.active / pairs > kOpenShare).sum().item<int64_t>();
+    line.update({{"penalty", totals.penalty},
                  {"kept_edges", kept},
                  {"open_heads", open},
                  {"gates", hard_ ? "hard" : "sampled"},
@@ -183,6 +185,20 @@ class Loop {
     detail_ += fmt::format(", kept edges {:.2f} %, open heads {}", 100 * kept, open);
   }
 
+  // Once in each share of the run; its end is measured by whoever has the result.
+  bool is_due_to_measure() {
+    if (!options_.measure || options_.measurements < 1 || finished()) return false;
+    const auto share = static_cast<int64_t>(progress() * static_cast<double>(options_.measurements));
+    return std::exchange(measured_, share) < share;
+  }
+
+  void measure(nlohmann::json& line) {
+    const at::NoGradGuard no_grad;
+    const HeldOutPoint point = options_.measure(weights_.pass_model());
+    line["held_out_loss"] = point.loss;
+    line["held_out_kept_edges"] = point.kept_edges;
+  }
+
   double mean_gate_bias() const {
     std::vector<Tensor> biases;
     for (const TrainedTensor& tensor : weights_.tensors()) {
@@ -191,8 +207,8 @@ class Loop {
     return at::cat(biases).mean().item<double>();
   }
 
-  void check_finite(double value) const {
-    if (std::isfinite(value)) return;
+  void check_finite(bool finite) const {
+    if (finite) return;
     const auto saved = checkpoints_.latest();
     fail(fmt::format("the loss or its gradient is not finite by step {}", step_), options_.folder.string(),
          saved ? fmt::format("lower --lr and --resume: step {} is saved", *saved) : "lower --lr");
@@ -215,8 +231,8 @@ class Loop {
   }
 
   void save() {
-    const Tensor sums = totals_.sums.cpu();  // never a checkpoint of a run that has gone wrong
-    check_finite(sums.sum().item<double>());
+    check_finite(totals_.is_finite());  // never a checkpoint of a run that has gone wrong
+    if (!ranks_.is_first()) return;
     checkpoints_.save(step_, saved_tensors(),
                       {{"version", 1},
                        {"step", step_},
@@ -228,16 +244,18 @@ class Loop {
   }
 
   void restore() {
-    const auto step = checkpoints_.latest();
-    if (!step) return note("nothing to resume: starting at step 0");
-    const nlohmann::json state = checkpoints_.read_state(*step);
+    const Tensor latest = at::tensor({checkpoints_.latest().value_or(-1)}, at::kLong);
+    ranks_.broadcast(latest);
+    const int64_t step = latest.item<int64_t>();
+    if (step < 0) return note("nothing to resume: starting at step 0");
+    const nlohmann::json state = checkpoints_.read_state(step);
     check_identity(state);
-    checkpoints_.read_tensors(*step, saved_tensors());
-    weights_.refresh();
+    checkpoints_.read_tensors(step, saved_tensors());
     step_ = state.at("step");
     seconds_before_ = state.at("seconds");
     shift_ = state.at("gate_bias_shift");
     const nlohmann::json& result = state.at("result");
+    measured_ = static_cast<int64_t>(progress() * static_cast<double>(options_.measurements));
     result_.loss = result.at(0), result_.lambda = result.at(1), result_.target = result.at(2);
     note(fmt::format("{}: resumed at step {}", options_.name, step_));
   }
@@ -247,7 +265,10 @@ class Loop {
     const nlohmann::json saved = state.value("identity", nlohmann::json::object());
     for (const auto& [key, value] : options_.identity.items()) {
       const nlohmann::json before = saved.value(key, nlohmann::json());
-      if (before != value) {
+      if (before != value && key == "learning_rate") {  // what a run that went wrong is resumed with
+        note(fmt::format("{}: the learning rate was {} and is now {}", options_.name, before.dump(),
+                         value.dump()));
+      } else if (before != value) {
         fail_input(fmt::format("{} is {}, but the run to resume has {}", key, value.dump(), before.dump()),
                    options_.folder.string(), advice);
       }
@@ -270,12 +291,15 @@ class Loop {
   Batches& batches_;
   const Transformer* dense_;
   const LoopOptions& options_;
+  Ranks& ranks_;
+  GradientExchange exchange_;
   AdamW optimiser_;
   std::optional<Multiplier> multiplier_;
   CheckpointFolder checkpoints_;
   Totals totals_;
   LoopResult result_;
-  int64_t step_ = 0;
+  Tensor news_;                      // [2] float64 on the host: signal, seconds
+  int64_t step_ = 0, measured_ = 0;  // measured_: shares of the run
   double seconds_before_ = 0, shift_ = 0, rate_ = 0, target_ = 0;
   bool hard_ = false;
   std::string detail_;
@@ -284,13 +308,22 @@ class Loop {
 
 }  // namespace
 
-LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer* dense,
-                    const LoopOptions& options) {
-  if (options.batch < 1 || options.accumulate < 1 || options.batch % options.accumulate != 0) {
+void check_batch(const LoopOptions& options) {
+  const int64_t ranks = options.ranks->count(), parts = ranks * options.accumulate;
+  if (options.batch >= 1 && options.accumulate >= 1 && options.batch % parts == 0) return;
+  if (ranks == 1) {
     fail_input(
         fmt::format("a batch of {} samples cannot be cut into {} passes", options.batch, options.accumulate),
         "--accumulate", "choose a divisor of the batch (--batch-tokens / --context)");
   }
+  fail_input(fmt::format("a batch of {} samples cannot be shared by {} ranks in {} passes each",
+                         options.batch, ranks, options.accumulate),
+             "--batch-tokens", fmt::format("make --batch-tokens / --context a multiple of {}", parts));
+}
+
+LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer* dense,
+                    const LoopOptions& options) {
+  check_batch(options);
   if ((options.steps > 0) == (options.minutes > 0)) {
     fail_input("the length of the run is not clear", "--steps and --minutes", "give one of the two");
   }

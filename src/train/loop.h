@@ -1,42 +1,71 @@
 // The training loop, the same for sparsify, its dense control and pretrain. A step:
-//   1. samples step * batch ... of the data, in `accumulate` passes; each pass knows its samples' places in
-//   the batch,
-//      so that gates are drawn the same however the batch is cut
-//   2. loss and backward (loss.h), gradients summed in one flat float32 buffer (weights.h)
+//   1. samples step * batch ... of the data, shared by the ranks, each in `accumulate` passes; a pass knows
+//   its
+//      samples' places in the batch, so that gates are drawn the same however the batch is cut
+//   2. loss and backward (loss.h), gradients summed in one flat float32 buffer (weights.h) and over ranks
+//      (gradient_exchange.h)
 //   3. clip and AdamW (optimiser.h), the multiplier (multiplier.h), the compute copy of the weights
 // The host waits for the device only where it logs or saves: losses, the multiplier and gradient norms stay
-// there.
+// there. The first rank alone writes; all end with the same weights.
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "train/batches.h"
 #include "train/loss.h"
 #include "train/multiplier.h"
 #include "train/optimiser.h"
+#include "train/ranks.h"
 #include "train/schedule.h"
 #include "train/weights.h"
 
 namespace openwork {
 
+// The training loss of a finished run by step, read from its metrics.jsonl.
+class LossCurve {
+ public:
+  LossCurve() = default;
+  explicit LossCurve(const std::filesystem::path& metrics);
+
+  bool empty() const { return points_.empty(); }
+  double at(double step) const;  // between the middles of its intervals linearly; beyond the ends as there
+
+ private:
+  std::vector<std::pair<double, double>> points_;  // middle of the interval, mean loss over it
+};
+
+struct HeldOutPoint {
+  double loss = 0, kept_edges = 1;
+};
+
 struct LoopOptions {
   std::string name = "train";    // of the progress bar
   std::filesystem::path folder;  // metrics.jsonl, checkpoints/
   uint64_t seed = 0;
-  int64_t batch = 16;                             // samples in a step
-  int64_t accumulate = 1;                         // passes a step is cut into
+  int64_t batch = 16;                             // samples in a step, of all ranks together
+  int64_t accumulate = 1;                         // passes that each rank cuts its part into
   int64_t steps = 0;                              // the run ends after these, or after
   double minutes = 0;                             // this much training
   double learning_rate = 3e-4, bias_rate = 1e-2;  // peaks; bias_rate is of learned gate biases
   Schedule schedule;
   AdamWOptions adamw;
   LossOptions loss;
-  std::optional<MultiplierOptions> multiplier;     // none: plain cross-entropy
-  double target = 0;                               // the multiplier's, in nats
+  std::optional<MultiplierOptions> multiplier;  // none: plain cross-entropy
+  double target = 0;                            // the multiplier's, in nats
+  LossCurve target_curve;  // where given, the target is this run's loss at the same step, plus `target`
   int64_t log_every = 10, checkpoint_every = 500;  // steps
+  // Held-out loss and kept edges (hard gates) of the weights as they are, at `measurements` equal shares of
+  // the run, in the line of metrics written there.
+  std::function<HeldOutPoint(const Transformer&)> measure;
+  int64_t measurements = 0;
   bool resume = false;
+  std::shared_ptr<Ranks> ranks = std::make_shared<Ranks>();
   nlohmann::json identity =
       nlohmann::json::object();  // what a resumed run must have in common with its checkpoint
 };
@@ -49,6 +78,9 @@ struct LoopResult {
   double lambda = 0, loss = 0,
          target = 0;  // at the last line of metrics.jsonl; loss is the training loss there
 };
+
+// Fails where ranks and passes do not divide the batch.
+void check_batch(const LoopOptions& options);
 
 // Fails (exit 1) where the loss stops being finite, with the last checkpoint as it was. `dense` is the
 // teacher of distillation, or null.

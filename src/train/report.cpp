@@ -98,6 +98,8 @@ json to_json(const RunReport& report) {
                  {"protocol", report.protocol}, {report.result_name, to_json(report.result)}};
   result["base"] = report.base ? to_json(*report.base) : json();
   result["control"] = report.control ? to_json(*report.control) : json();
+  result["curves"] = to_json(report.curves);
+  result["control_curves"] = report.control ? to_json(report.control_curves) : json();
   result["target"] = report.target ? json(*report.target) : json();
   return result;
 }
@@ -118,7 +120,7 @@ std::string to_markdown(const RunReport& report) {
                               row.training->seconds, row.training->tokens_per_second)
                 : " | | | |\n";
   }
-  return text + "\n" + closing_lines(report, "- ");
+  return text + "\n" + closing_lines(report, "- ") + "\n![loss and kept edges over tokens](report.svg)\n";
 }
 
 std::string to_text(const RunReport& report) {

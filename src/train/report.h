@@ -1,12 +1,13 @@
 // The closing report of a run (METHOD 2): the base, the dense control where there was one, and the result
-// with hard gates, all on the same held-out blocks, with what the run cost. report.json and report.md in the
-// run's folder.
+// with hard gates, all on the same held-out blocks, with what the run cost and how it went. report.json and
+// report.md in the run's folder; the program draws report.svg beside them.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "train/curves.h"
 #include "train/loop.h"
 
 namespace openwork {
@@ -36,6 +37,7 @@ struct RunReport {
   TrainedModel result;
   std::optional<double> target;  // nats per token
   uint64_t seed = 0;
+  TrainingCurves curves, control_curves;
   nlohmann::json options, data, protocol;
 };
 

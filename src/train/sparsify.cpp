@@ -67,6 +67,11 @@ void save_result(const RunOptions& options, const TrainedWeights& weights, const
   if (weights.options().lora) {
     const std::string base = fs::exists(options.model) ? fs::absolute(options.model).string() : options.model;
     save_adapter(folder, weights.config(), *weights.options().lora, weights.export_adapter(), base);
+  } else if (weights.options().delta) {
+    NamedTensors start;
+    for (const auto& [name, tensor] : weights.start()) start.emplace_back(name, tensor.cpu());
+    save_delta(folder, weights.config(), weights.export_parameters(),
+               {options.model, options.model_path, start}, *weights.options().delta);
   } else {
     save_model(folder, weights.config(), weights.export_parameters(), options.save_dtype);
   }
@@ -75,6 +80,7 @@ void save_result(const RunOptions& options, const TrainedWeights& weights, const
 // The model as whoever opens the folder will have it. An adapter of drawn weights has no base on disk.
 Transformer open_result(const RunOptions& options, const TrainedWeights& weights, const fs::path& folder) {
   const LoadOptions load{at::kFloat, options.weights.device};
+  if (weights.options().delta) return load_delta_model(options.model_path, folder, load);
   if (!weights.options().lora) return load_model(folder, load);
   if (!options.random) return load_adapted_model(options.model_path, folder, load);
   return move_to({weights.config(), weights.export_parameters()}, at::kFloat, options.weights.device);
@@ -85,13 +91,18 @@ TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, L
                                Batches& batches, const Transformer* dense, const Evaluate& evaluate) {
   TrainedModel result;
   loop.identity = identify(options, batches, start.config);
+  loop.measure = [&](const Transformer& model) {
+    const Evaluation now = evaluate(model, loop.name);
+    return HeldOutPoint{now.nats_per_token, now.kept_edges};
+  };
   WeightOptions weight_options = options.weights;
   weight_options.seed = loop.seed;
+  if (options.compact) weight_options.delta = plan_delta(start.config, *options.compact);
   TrainedWeights weights(std::move(start.config), start.parameters, weight_options);
   start.parameters.clear();
   result.training = run_loop(weights, batches, dense, loop);
   if (result.training.signal != 0) return result;
-  save_result(options, weights, loop.folder);
+  loop.ranks->run_first([&] { save_result(options, weights, loop.folder); });
   result.held_out = evaluate(open_result(options, weights, loop.folder), loop.name);
   return result;
 }
@@ -99,25 +110,33 @@ TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, L
 // Phase 1. Measured once: a resumed run reads it.
 Evaluation measure_base(const RunOptions& options, const Transformer& base, const Evaluate& evaluate) {
   const fs::path file = options.out / "base.json";
-  if (options.loop.resume && fs::exists(file)) return evaluation_from_json(read_json_file(file));
+  Ranks& ranks = *options.loop.ranks;
+  if (ranks.decide(options.loop.resume && fs::exists(file)))
+    return evaluation_from_json(read_json_file(file));
   const Evaluation result = evaluate(move_to(base, at::kFloat, options.weights.device), "base");
-  fs::create_directories(options.out);
-  write_text_file(file, to_json(result).dump(1) + "\n");
+  ranks.run_first([&] {
+    fs::create_directories(options.out);
+    write_text_file(file, to_json(result).dump(1) + "\n");
+  });
   return result;
 }
 
 TrainedModel run_control(const RunOptions& options, const Transformer& base, Batches& batches,
                          const Evaluate& evaluate) {
   const fs::path folder = options.out / "control", file = folder / "result.json";
-  if (options.loop.resume && fs::exists(file)) return trained_model_from_json(read_json_file(file));
+  Ranks& ranks = *options.loop.ranks;
+  if (ranks.decide(options.loop.resume && fs::exists(file)))
+    return trained_model_from_json(read_json_file(file));
   LoopOptions loop = options.loop;
   loop.name = "control";
   loop.folder = folder;
   loop.multiplier.reset();
   loop.loss.distill = 0;
-  const TrainedModel result =
-      train_and_measure(options, remove_gates(base), loop, batches, nullptr, evaluate);
-  if (result.training.signal == 0) write_text_file(file, to_json(result).dump(1) + "\n");
+  RunOptions whole = options;
+  whole.compact.reset();
+  const TrainedModel result = train_and_measure(whole, remove_gates(base), loop, batches, nullptr, evaluate);
+  if (result.training.signal == 0)
+    ranks.run_first([&] { write_text_file(file, to_json(result).dump(1) + "\n"); });
   return result;
 }
 
@@ -164,7 +183,7 @@ StartingPoint remove_gates(const Transformer& base) {
 }
 
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate) {
-  check_run_folder(options);
+  options.loop.ranks->run_first([&] { check_run_folder(options); });
   if (options.adapter && options.weights.lora) {
     fail_input("the model is an adapter already", options.model,
                "train all its weights (--full), or start from its base");
@@ -182,9 +201,7 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
   if (options.gate != GateKind::kNone) {
     report.base = measure_base(options, base, evaluate);
     loop.target = options.target_loss.value_or(report.base->nats_per_token + options.tolerance);
-    report.target = loop.target;
-    note(fmt::format("base: {:.4f} nats/token held out; target {:.4f}", report.base->nats_per_token,
-                     loop.target));
+    note(fmt::format("base: {:.4f} nats/token held out", report.base->nats_per_token));
   }
   // 2. The dense control: same data, same steps, no gates.
   if (options.control) {
@@ -193,9 +210,19 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
       report.result.training.signal = report.control->training.signal;
       return report;
     }
+    if (options.target_from_control) {
+      loop.target = options.tolerance;
+      loop.target_curve = LossCurve(options.out / "control" / "metrics.jsonl");
+    }
   }
   // 3. The run itself.
   const bool gated = options.gate != GateKind::kNone;
+  if (gated) {
+    if (loop.target_curve.empty()) report.target = loop.target;
+    note(loop.target_curve.empty()
+             ? fmt::format("target: {:.4f} nats/token", loop.target)
+             : fmt::format("target: the control's loss plus {:.4f} nats/token", loop.target));
+  }
   if (gated && options.gate_bias_end) {
     loop.schedule.bias_shift =
         *options.gate_bias_end - options.gate_bias.value_or(default_gate_bias(options.gate));
@@ -209,6 +236,8 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
   report.result = train_and_measure(
       options, gated ? put_gates(base, options.gate, options.gate_bias) : remove_gates(base), loop, batches,
       dense ? &*dense : nullptr, evaluate);
+  report.curves = read_curves(options.out / "metrics.jsonl");
+  if (options.control) report.control_curves = read_curves(options.out / "control" / "metrics.jsonl");
   return report;
 }
 

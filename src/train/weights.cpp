@@ -9,6 +9,7 @@
 
 #include "base/philox.h"
 #include "model/architecture.h"
+#include "train/recompute.h"
 
 namespace openwork {
 namespace {
@@ -54,7 +55,12 @@ TrainedWeights::TrainedWeights(ModelConfig config, const NamedTensors& start, co
   place(start);
   make_leaves(start);
   refresh();
-  if (!options_.lora) model_.emplace(config_, parameters_);
+  if (!options_.lora) make_model(parameters_);
+}
+
+void TrainedWeights::make_model(NamedTensors parameters) {
+  model_.emplace(config_, std::move(parameters));
+  if (options_.recompute) recompute_layers(*model_);
 }
 
 // Which tensors are trained and where each lies, segment by segment.
@@ -92,7 +98,7 @@ void TrainedWeights::place(const NamedTensors& start) {
   const auto wide = at::TensorOptions().dtype(at::kFloat).device(options_.device);
   masters_ = at::zeros({bounds_[kSegments]}, wide);
   gradients_ = at::zeros_like(masters_);
-  if (options_.dtype != at::kFloat) {
+  if (options_.dtype != at::kFloat || options_.delta) {
     copies_ = at::zeros({bounds_[kSegments - 1]}, wide.dtype(options_.dtype));
     copy_gradients_ = at::zeros_like(copies_);
   }
@@ -101,6 +107,7 @@ void TrainedWeights::place(const NamedTensors& start) {
   for (const TrainedTensor& tensor : tensors_) {
     const auto it = given.find(tensor.name);
     if (it != given.end()) master(tensor).copy_(it->second);
+    if (options_.delta && tensor.shape.size() == 2) start_.emplace_back(tensor.name, master(tensor).clone());
     if (tensor.name.ends_with(".lora_A.weight")) {
       master(tensor).copy_(draw_lora_a(tensor.shape, mix_seed(options_.seed, number++)));
     }
@@ -138,7 +145,7 @@ const Transformer& TrainedWeights::pass_model() {
   NamedTensors adapted_parameters;
   for (const auto& [name, tensor] : parameters_)
     adapted_parameters.emplace_back(name, adapted(name, tensor, false));
-  model_.emplace(config_, std::move(adapted_parameters));
+  make_model(std::move(adapted_parameters));
   return *model_;
 }
 
@@ -158,6 +165,25 @@ Tensor TrainedWeights::adapted(const std::string& name, const Tensor& weight, bo
 void TrainedWeights::refresh() {
   const at::NoGradGuard no_grad;
   if (copies_.defined()) copies_.copy_(masters_.narrow(0, 0, copies_.numel()));
+  if (!rounds_) return;
+  const std::map<std::string, Tensor> start(start_.begin(), start_.end());
+  for (const TrainedTensor& tensor : tensors_) {
+    const auto from = start.find(tensor.name);
+    if (from == start.end()) continue;
+    const auto bits = options_.delta->find(tensor.name);
+    if (bits == options_.delta->end()) {
+      tensor.leaf.copy_(from->second);
+      continue;
+    }
+    const RoundedChange rounded = round_change(master(tensor) - from->second, bits->second);
+    tensor.leaf.copy_(from->second + expand_change(rounded, bits->second));
+  }
+}
+
+void TrainedWeights::round_to_base(bool on) {
+  if (on == rounds_ || !options_.delta) return;
+  rounds_ = on;
+  refresh();
 }
 
 void TrainedWeights::zero_gradients() {
@@ -167,10 +193,17 @@ void TrainedWeights::zero_gradients() {
 }
 
 void TrainedWeights::collect_gradients() {
+  collect_gradients(0, gradients_.numel());
+}
+
+void TrainedWeights::collect_gradients(int64_t begin, int64_t end) {
   if (!copy_gradients_.defined()) return;
   const at::NoGradGuard no_grad;
-  gradients_.narrow(0, 0, copy_gradients_.numel()).add_(copy_gradients_);
-  copy_gradients_.zero_();
+  const int64_t count = std::min(end, copy_gradients_.numel()) - begin;  // gate biases have no copy
+  if (count <= 0) return;
+  Tensor part = copy_gradients_.narrow(0, begin, count);
+  gradients_.narrow(0, begin, count).add_(part);
+  part.zero_();
 }
 
 Tensor TrainedWeights::slice(const Tensor& flat, Segment segment) const {

@@ -1,0 +1,2 @@
+// Stands in for Gloo's own header: see gloo/context.h.
+#pragma once

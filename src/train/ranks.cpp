@@ -1,0 +1,237 @@
+#include "train/ranks.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Logging.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <charconv>
+#include <cstdlib>
+#include <set>
+
+#include "base/error.h"
+#include "train/heartbeat.h"
+#include "train/nccl.h"
+
+namespace openwork {
+namespace {
+
+using c10d::ProcessGroupGloo;
+using std::chrono::milliseconds;
+using StorePointer = c10::intrusive_ptr<c10d::Store>;
+using GlooPointer = c10::intrusive_ptr<ProcessGroupGloo>;
+
+constexpr milliseconds kJoin = std::chrono::minutes(5);  // machines of a job do not start at the same moment
+constexpr milliseconds kWait = std::chrono::hours(24 * 7);  // the heartbeat says who is gone, not a slow peer
+
+milliseconds read_seconds(const char* name, milliseconds otherwise) {
+  const char* const text = std::getenv(name);
+  if (!text || !*text) return otherwise;
+  double seconds = 0;
+  const char* const end = text + std::string_view(text).size();
+  const auto [stop, error] = std::from_chars(text, end, seconds);
+  if (error != std::errc() || stop != end || !(seconds >= 0.1 && seconds <= 1e6)) {
+    fail_input(fmt::format("{} is '{}'", name, printable(text, 40)), "environment",
+               "give seconds, such as 45");
+  }
+  return milliseconds(static_cast<int64_t>(1000 * seconds));
+}
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "localhost" || address == "::1";
+}
+
+GlooPointer make_gloo(const StorePointer& store, const std::string& name, const RankPlace& place,
+                      milliseconds join) {
+  const auto options = ProcessGroupGloo::Options::create(join);
+  const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
+  if (interface && *interface) {
+    options->devices = {ProcessGroupGloo::createDeviceForInterface(interface)};
+  } else if (is_loopback(place.address)) {
+    options->devices = {ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
+  } else {
+    options->devices = {ProcessGroupGloo::createDefaultDevice()};
+  }
+  return c10::make_intrusive<ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(name, store),
+                                               place.rank, place.count, options);
+}
+
+bool is_set_to(const char* name, std::string_view value) {
+  const char* const text = std::getenv(name);
+  return text && text == value;
+}
+
+// c10d writes its troubles, stack traces too, to standard error; one line is what people get here. Who wants
+// them sets TORCH_CPP_LOG_LEVEL.
+void silence_logs() {
+  if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+}
+
+// Where the ranks meet. torchrun keeps a store of its own at that address, and says so; a job it started
+// again must not find the keys of the first attempt there.
+StorePointer connect_store(const RankPlace& place, milliseconds join, bool second = false) {
+  c10d::TCPStoreOptions options;
+  options.port = place.port;
+  options.timeout = join;
+  const bool agent = is_set_to("TORCHELASTIC_USE_AGENT_STORE", "True");
+  options.isServer = place.rank == 0 && !agent && !second;
+  options.waitWorkers = !agent && !second;
+  options.numWorkers = static_cast<size_t>(place.count);
+  const char* const attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return c10::make_intrusive<c10d::PrefixStore>(fmt::format("openwork/{}", attempt ? attempt : "0"),
+                                                c10::make_intrusive<c10d::TCPStore>(place.address, options));
+}
+
+}  // namespace
+
+struct Ranks::State {
+  StorePointer store;
+  GlooPointer data, control;  // two, so that small messages need not wait in the order of large ones
+  std::unique_ptr<Nccl> nccl;
+  std::unique_ptr<Heartbeat> heartbeat;
+  RankPlace place;
+
+  // What c10d throws in a running job is a lost connection.
+  template <typename Work>
+  auto guarded(Work work) const {
+    try {
+      return work();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception&) {
+      end_lost("another rank was lost", place.rank, place.count);
+    }
+  }
+
+  Wait start(const GlooPointer& group, const at::Tensor& tensor, c10d::ReduceOp::RedOpType operation) const {
+    return guarded([&]() -> Wait {
+      std::vector<at::Tensor> tensors = {tensor};
+      c10d::AllreduceOptions options;
+      options.reduceOp = operation;
+      options.timeout = kWait;
+      const auto work = group->allreduce(tensors, options);
+      return [this, work] { guarded([&] { work->wait(); }); };
+    });
+  }
+
+  // Whether no GPU serves two ranks, and all have libnccl.
+  bool has_own_gpus(const at::Device& device) {
+    char host[256] = {};
+    gethostname(host, sizeof host - 1);
+    const bool able = device.is_cuda() && !is_set_to("OPENWORK_NCCL", "0") && Nccl::is_here();
+    const std::string own = able ? fmt::format("{}:{}", host, static_cast<int>(device.index())) : "none";
+    store->set(fmt::format("gpu/{}", place.rank), std::vector<uint8_t>(own.begin(), own.end()));
+    std::set<std::string> seen;
+    for (int rank = 0; rank < place.count; ++rank) {
+      const std::vector<uint8_t> value = store->get(fmt::format("gpu/{}", rank));
+      seen.emplace(value.begin(), value.end());
+    }
+    return !seen.contains("none") && static_cast<int>(seen.size()) == place.count;
+  }
+
+  void open_nccl(const at::Device& device) {
+    Nccl::Id id{};
+    if (place.rank == 0) {
+      id = Nccl::make_id();
+      store->set("nccl", std::vector<uint8_t>(id.begin(), id.end()));
+    }
+    const std::vector<uint8_t> value = store->get("nccl");
+    if (value.size() != id.size()) end_lost("the first rank's NCCL id is not whole", place.rank, place.count);
+    std::copy(value.begin(), value.end(), id.begin());
+    nccl = std::make_unique<Nccl>(device, place.rank, place.count, id);
+  }
+};
+
+Ranks::Ranks() = default;
+
+Ranks::Ranks(const RankPlace& place) : place_(place) {
+  if (place.count == 1) return;
+  silence_logs();
+  state_ = std::make_unique<State>();
+  state_->place = place;
+  const milliseconds join = read_seconds("OPENWORK_JOIN_TIMEOUT", kJoin);
+  const milliseconds silence = read_seconds("OPENWORK_RANK_TIMEOUT", std::chrono::seconds(45));
+  try {
+    state_->store = connect_store(place, join);
+    state_->data = make_gloo(state_->store, "data", place, join);
+    state_->control = make_gloo(state_->store, "control", place, join);
+    state_->heartbeat =
+        std::make_unique<Heartbeat>(connect_store(place, join, true), place.rank, place.count, silence);
+  } catch (const std::exception&) {
+    fail(fmt::format("the {} ranks did not meet within {:.0f} s", place.count,
+                     std::chrono::duration<double>(join).count()),
+         fmt::format("{}:{}", place.address, place.port),
+         "check that all are started, MASTER_ADDR and MASTER_PORT, and that the port is free");
+  }
+}
+
+// Without leave() something went wrong, and closing connections would wait for ranks that may be gone.
+Ranks::~Ranks() {
+  if (!state_) return;
+  state_->heartbeat.reset();
+  static_cast<void>(state_.release());
+}
+
+void Ranks::use_device(const at::Device& device) {
+  if (!state_) return;
+  const bool own = state_->guarded([&] { return state_->has_own_gpus(device); });
+  if (own) state_->guarded([&] { state_->open_nccl(device); });
+}
+
+const char* Ranks::transport() const {
+  return !state_ ? "none" : state_->nccl ? "nccl" : "gloo";
+}
+
+Ranks::Wait Ranks::start_sum(const at::Tensor& tensor) {
+  if (!state_) return [] {};
+  if (state_->nccl && tensor.is_cuda()) return state_->nccl->start_sum(tensor);
+  return state_->start(state_->data, tensor, c10d::ReduceOp::SUM);
+}
+
+Ranks::Wait Ranks::start_max(const at::Tensor& host) {
+  if (!state_) return [] {};
+  return state_->start(state_->control, host, c10d::ReduceOp::MAX);
+}
+
+void Ranks::broadcast(const at::Tensor& tensor) {
+  if (!state_) return;
+  if (state_->nccl && tensor.is_cuda()) return state_->nccl->broadcast(tensor);
+  state_->guarded([&] {
+    std::vector<at::Tensor> tensors = {tensor};
+    c10d::BroadcastOptions options;
+    options.timeout = kWait;
+    state_->data->broadcast(tensors, options)->wait();
+  });
+}
+
+bool Ranks::decide(bool answer) {
+  const at::Tensor message = at::tensor({static_cast<int64_t>(answer)}, at::kLong);
+  broadcast(message);
+  return message.item<int64_t>() != 0;
+}
+
+std::pair<int64_t, int64_t> Ranks::share(int64_t items) const {
+  return {items * place_.rank / place_.count, items * (place_.rank + 1) / place_.count};
+}
+
+void Ranks::run_first(const std::function<void()>& work) {
+  if (is_first()) work();
+  barrier();
+}
+
+void Ranks::barrier() {
+  if (state_) start_max(at::zeros({1}, at::kDouble))();
+}
+
+void Ranks::leave() {
+  if (!state_) return;
+  barrier();
+  state_->heartbeat.reset();
+  barrier();
+  state_.reset();
+}
+
+}  // namespace openwork
