@@ -1,11 +1,16 @@
-# openwork_room(NAME SOURCES a.cpp ... LINKS target ... [TORCH] [HEADER h.h])
-#   A room of the house: static library openwork_NAME from the calling folder's sources. Its link line
+# openwork_room(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH] [HEADER h.h])
+#   A room of the house: static library openwork_NAME from SOURCES, or all of the folder's *.cpp but main.cpp. Its link line
 #   is the picture of docs/walk.md: a room links the rooms below it and no other. A room with TORCH reuses
 #   the shared precompiled header unless it names a HEADER of its own.
-# openwork_test(NAME SOURCES a.cpp ... LINKS target ... [TORCH])
-#   A GoogleTest program, each of its tests a ctest test, run from the source tree.
+# openwork_test(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH])
+#   A GoogleTest program from SOURCES, or all of the folder's *.cpp; each of its tests a ctest test, run from the
+#   source tree.
 function(openwork_room name)
   cmake_parse_arguments(ROOM "TORCH" "HEADER" "SOURCES;LINKS" ${ARGN})
+  if(NOT ROOM_SOURCES)
+    file(GLOB ROOM_SOURCES CONFIGURE_DEPENDS *.cpp)
+    list(FILTER ROOM_SOURCES EXCLUDE REGEX "/main\\.cpp$")
+  endif()
   add_library(openwork_${name} STATIC ${ROOM_SOURCES})
   target_include_directories(openwork_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(openwork_${name} PUBLIC ${ROOM_LINKS})
@@ -21,6 +26,9 @@ endfunction()
 
 function(openwork_test name)
   cmake_parse_arguments(TEST "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  if(NOT TEST_SOURCES)
+    file(GLOB TEST_SOURCES CONFIGURE_DEPENDS *.cpp)
+  endif()
   add_executable(${name} ${TEST_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${name} PRIVATE ${TEST_LINKS} GTest::gmock_main)

@@ -25,7 +25,9 @@ double correlate(std::span<const Number> a, std::span<const Number> b) {
 
 }  // namespace
 
-double pearson_correlation(std::span<const float> a, std::span<const float> b) { return correlate(a, b); }
+double pearson_correlation(std::span<const float> a, std::span<const float> b) {
+  return correlate(a, b);
+}
 
 std::vector<double> rank_values(std::span<const float> values) {
   std::vector<size_t> order(values.size());

@@ -1,5 +1,5 @@
-// How alike two heads are over the same token pairs: Pearson's correlation of the values, Spearman's of their ranks
-// (equal values share their mean rank). NaN where either is constant.
+// How alike two heads are over the same token pairs: Pearson's correlation of the values, Spearman's of their
+// ranks (equal values share their mean rank). NaN where either is constant.
 #pragma once
 #include <span>
 #include <vector>

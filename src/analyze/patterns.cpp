@@ -11,11 +11,13 @@ namespace openwork {
 namespace {
 
 constexpr double kBlankMass = 0.01;
-constexpr double kPatternBytes = 256e6;  // of one layer's patterns made at a time; the pass needs a few times that
+constexpr double kPatternBytes =
+    256e6;  // of one layer's patterns made at a time; the pass needs a few times that
 
 // How many prompts go through a layer together.
 int64_t choose_batch(const ModelConfig& config, int64_t tokens) {
-  const double each = 4.0 * static_cast<double>(config.heads) * static_cast<double>(tokens) * static_cast<double>(tokens);
+  const double each =
+      4.0 * static_cast<double>(config.heads) * static_cast<double>(tokens) * static_cast<double>(tokens);
   return std::max<int64_t>(1, static_cast<int64_t>(kPatternBytes / each));
 }
 
@@ -44,13 +46,16 @@ void keep_strongest(std::vector<PatternCell>& kept, size_t most, const PatternCe
 
 }  // namespace
 
-void visit_patterns(const Transformer& model, const Tensor& ids, const std::function<void(const PatternView&)>& visit) {
+void visit_patterns(const Transformer& model, const Tensor& ids,
+                    const std::function<void(const PatternView&)>& visit) {
   const at::NoGradGuard no_grad;
   const int64_t prompts = ids.size(0), tokens = ids.size(1), heads = model.config().heads;
   std::vector<Tensor> streams;
-  for (const Tensor& batch : ids.split(choose_batch(model.config(), tokens))) streams.push_back(model.embed(batch));
+  for (const Tensor& batch : ids.split(choose_batch(model.config(), tokens)))
+    streams.push_back(model.embed(batch));
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
-    const Tensor mean = run_layer_summing(model, layer, streams).div(static_cast<double>(prompts)).to(at::kCPU).contiguous();
+    const Tensor mean =
+        run_layer_summing(model, layer, streams).div(static_cast<double>(prompts)).to(at::kCPU).contiguous();
     const float* data = mean.const_data_ptr<float>();
     parallel_for(static_cast<size_t>(heads), [&](size_t head) {
       const auto size = static_cast<size_t>(tokens * tokens);
@@ -59,7 +64,9 @@ void visit_patterns(const Transformer& model, const Tensor& ids, const std::func
   }
 }
 
-bool PatternSummary::blank() const { return mass < kBlankMass; }
+bool PatternSummary::blank() const {
+  return mass < kBlankMass;
+}
 
 PatternSummary summarise_pattern(const PatternView& pattern, size_t strongest) {
   PatternSummary summary;

@@ -1,6 +1,6 @@
-// Every head's attention pattern on prompts of one length (dense: P; gated: P times z), layer by layer: a layer's
-// patterns are made, handed out head by head and dropped, so that a model of 1,024 heads needs the memory of one
-// layer. Over several prompts the pattern is their mean.
+// Every head's attention pattern on prompts of one length (dense: P; gated: P times z), layer by layer: a
+// layer's patterns are made, handed out head by head and dropped, so that a model of 1,024 heads needs the
+// memory of one layer. Over several prompts the pattern is their mean.
 //   visit_patterns(model, ids, [&](const PatternView& pattern) { ... pattern.values ... });
 #pragma once
 #include <cstdint>
@@ -28,8 +28,10 @@ struct PatternView {
   float at(int64_t query, int64_t key) const { return values[static_cast<size_t>(query * tokens + key)]; }
 };
 
-// `visit` sees every head once, the heads of a layer on several threads at a time, layers in order. ids [B, T].
-void visit_patterns(const Transformer& model, const Tensor& ids, const std::function<void(const PatternView&)>& visit);
+// `visit` sees every head once, the heads of a layer on several threads at a time, layers in order. ids [B,
+// T].
+void visit_patterns(const Transformer& model, const Tensor& ids,
+                    const std::function<void(const PatternView&)>& visit);
 
 struct PatternCell {
   int64_t query = 0, key = 0;

@@ -6,7 +6,8 @@ namespace openwork {
 namespace {
 
 CollectedHead look_at(const PatternView& pattern, const HeadRequest& request) {
-  CollectedHead head{pattern.place, summarise_pattern(pattern, std::max<size_t>(request.frames, 1)), {}, 0, {}};
+  CollectedHead head{
+      pattern.place, summarise_pattern(pattern, std::max<size_t>(request.frames, 1)), {}, 0, {}};
   if (request.watched) {
     const draw::TokenPair& pair = *request.watched;
     head.summary.strongest = {{pair.query, pair.key, pattern.at(pair.query, pair.key)}};
@@ -24,7 +25,8 @@ void put_in_order(std::vector<CollectedHead>& heads, const HeadRequest& request)
     const auto it = request.importance.find(head.place);
     return it != request.importance.end() ? it->second : head.strength;
   };
-  std::stable_sort(heads.begin(), heads.end(), [&](const auto& a, const auto& b) { return importance(a) > importance(b); });
+  std::stable_sort(heads.begin(), heads.end(),
+                   [&](const auto& a, const auto& b) { return importance(a) > importance(b); });
 }
 
 // The strongest cells of all heads together, whichever heads they are in.
@@ -41,8 +43,10 @@ void mark_strongest(std::vector<CollectedHead>& heads, size_t frames) {
       if (cell.value > 0) cells.push_back({cell.value, n, {cell.query, cell.key}});
     }
   }
-  std::stable_sort(cells.begin(), cells.end(), [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
-  for (size_t n = 0; n < std::min(frames, cells.size()); ++n) heads[cells[n].head].frames.push_back(cells[n].pair);
+  std::stable_sort(cells.begin(), cells.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
+  for (size_t n = 0; n < std::min(frames, cells.size()); ++n)
+    heads[cells[n].head].frames.push_back(cells[n].pair);
 }
 
 }  // namespace
@@ -60,9 +64,11 @@ CollectedHeads collect_heads(const Transformer& model, const at::Tensor& ids, co
   for (const CollectedHead& head : heads) {
     if (head.summary.blank()) result.blank.push_back(head.place);
   }
-  if (!request.show_blank) std::erase_if(heads, [](const CollectedHead& head) { return head.summary.blank(); });
+  if (!request.show_blank)
+    std::erase_if(heads, [](const CollectedHead& head) { return head.summary.blank(); });
   put_in_order(heads, request);
-  if (request.top > 0 && static_cast<int64_t>(heads.size()) > request.top) heads.resize(static_cast<size_t>(request.top));
+  if (request.top > 0 && static_cast<int64_t>(heads.size()) > request.top)
+    heads.resize(static_cast<size_t>(request.top));
   mark_strongest(heads, request.frames);
   result.shown = std::move(heads);
   return result;

@@ -1,5 +1,5 @@
-// One model's heads for a figure: each chosen head's pattern averaged into cells, blank ones told apart, the rest in
-// the order asked for, the strongest cells marked.
+// One model's heads for a figure: each chosen head's pattern averaged into cells, blank ones told apart, the
+// rest in the order asked for, the strongest cells marked.
 #pragma once
 #include <map>
 #include <optional>
@@ -17,27 +17,27 @@ enum class HeadOrder {
 };
 
 struct HeadRequest {
-  std::vector<HeadPlace> heads;              // to look at
+  std::vector<HeadPlace> heads;  // to look at
   HeadOrder order = HeadOrder::kGiven;
-  std::map<HeadPlace, double> importance;    // measured effects, where there are any
-  bool show_blank = false;                   // as empty panels; else they are left out and counted
-  int64_t top = 0;                           // at most so many, the first in order; 0: all
-  int64_t cells = 1;                         // along a panel's edge
-  size_t frames = 0;                         // the strongest cells of the model to frame
-  std::optional<draw::TokenPair> watched;    // one cell to look at instead: frames and strength are its own
+  std::map<HeadPlace, double> importance;  // measured effects, where there are any
+  bool show_blank = false;                 // as empty panels; else they are left out and counted
+  int64_t top = 0;                         // at most so many, the first in order; 0: all
+  int64_t cells = 1;                       // along a panel's edge
+  size_t frames = 0;                       // the strongest cells of the model to frame
+  std::optional<draw::TokenPair> watched;  // one cell to look at instead: frames and strength are its own
 };
 
 struct CollectedHead {
   HeadPlace place;
   PatternSummary summary;
-  draw::Cells cells;                         // without values where the head is blank
-  double strength = 0;                       // of the watched cell, or the strongest move between tokens
+  draw::Cells cells;    // without values where the head is blank
+  double strength = 0;  // of the watched cell, or the strongest move between tokens
   std::vector<draw::TokenPair> frames;
 };
 
 struct CollectedHeads {
-  std::vector<CollectedHead> shown;          // in order
-  std::vector<HeadPlace> blank;              // of those looked at
+  std::vector<CollectedHead> shown;  // in order
+  std::vector<HeadPlace> blank;      // of those looked at
   int64_t looked_at = 0;
 };
 

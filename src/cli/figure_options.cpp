@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "draw/figure.h"
 #include "draw/token_marks.h"
@@ -27,24 +29,18 @@ std::string shorten(const std::string& text) {
 
 void add_figure_options(CLI::App& verb, FigureOptions& options, const std::string& out) {
   options.out = out;
-  verb.add_option("MODEL... PROMPT", options.words, "one or more models, then the text")->type_name("")->required()->expected(1, 64);
-  verb.add_option("--tokens", options.prompt.tokens, "token ids instead of a text")->type_name("1,2,3");
-  verb.add_option("--tokens-file", options.prompt.tokens_file, "JSON file [[id, ...], ...] of prompts of one length; their mean is shown")
-      ->type_name("FILE");
-  verb.add_option("--out", options.out, "the figure: .svg, .pdf or .png")->type_name("FILE")->capture_default_str();
-  verb.add_option("--dpi", options.dpi, "pixels per inch of a .png")->type_name("N")->check(between(10.0, 2400.0))->capture_default_str();
-}
-
-std::vector<std::string> split_models(FigureOptions& options, bool elsewhere) {
-  std::vector<std::string> models = options.words;
-  elsewhere = elsewhere || !options.prompt.tokens.empty() || !options.prompt.tokens_file.empty();
-  if (!elsewhere) {
-    if (models.size() < 2) fail_input("exactly one prompt is needed", "command line", "give MODEL... PROMPT, --tokens or --tokens-file");
-    options.prompt.text = models.back();
-    options.prompt.has_text = true;
-    models.pop_back();
-  }
-  return models;
+  verb.add_option("MODEL... PROMPT", options.words, "one or more models, then the text")
+      ->type_name("")
+      ->required()
+      ->expected(1, 64);
+  add_prompt_source_options(verb, options.source);
+  verb.add_option("--out", options.out, "the figure: .svg, .pdf or .png")
+      ->type_name("FILE")
+      ->capture_default_str();
+  verb.add_option("--dpi", options.dpi, "pixels per inch of a .png")
+      ->type_name("N")
+      ->check(between(10.0, 2400.0))
+      ->capture_default_str();
 }
 
 void check_figure_output(const FigureOptions& options) {
@@ -52,30 +48,47 @@ void check_figure_output(const FigureOptions& options) {
   const AtomicFile probe(options.out);  // gone again at once: it was not committed
 }
 
+Prompts open_prompts(const GivenPrompts& given, const std::string& model, const ModelConfig& config,
+                     const CommonOptions& common) {
+  TokenPrompts made = tokenise_prompts(given, model, config, common);
+  return {std::move(made.ids), std::move(made.tokenizer)};
+}
+
 std::vector<std::string> mark_tokens(const Prompts& prompts) {
   std::vector<std::string> marks;
   if (prompts.ids.size() != 1) return marks;  // of several prompts, no position has one token
   for (const int64_t id : prompts.ids.front()) {
     const bool known = prompts.tokenizer && id < prompts.tokenizer->size();
-    marks.push_back(known ? draw::mark_token(prompts.tokenizer->piece(static_cast<int32_t>(id))) : fmt::format("{}", id));
+    marks.push_back(known ? draw::mark_token(prompts.tokenizer->piece(static_cast<int32_t>(id)))
+                          : fmt::format("{}", id));
   }
   return marks;
+}
+
+std::string short_name(const std::string& model) {
+  const std::filesystem::path path(model);
+  if (!std::filesystem::exists(path)) return model;  // a built-in, a hub id or a pair
+  const std::string last = path.filename().string();
+  return last.empty() || last == "." ? path.parent_path().filename().string() : last;
 }
 
 std::string describe_protocol(const nlohmann::json& protocol) {
   std::string text = protocol["program"].get<std::string>();
   for (const nlohmann::json& model : protocol["models"]) {
-    text += fmt::format("; {} {}", model["name"].get<std::string>(), model["sha256"].get<std::string>().substr(0, 12));
+    text += fmt::format("; {} {}", short_name(model["name"].get<std::string>()),
+                        model["sha256"].get<std::string>().substr(0, 12));
   }
-  return text + fmt::format("; {} {}, bos {}, seed {}.", protocol["device"].get<std::string>(), protocol["dtype"].get<std::string>(),
-                            protocol["bos"].get<std::string>(), protocol["seed"].get<uint64_t>());
+  return text + fmt::format("; {} {}, bos {}, seed {}.", protocol["device"].get<std::string>(),
+                            protocol["dtype"].get<std::string>(), protocol["bos"].get<std::string>(),
+                            protocol["seed"].get<uint64_t>());
 }
 
-std::string describe_prompts(const FigureOptions& options, const Prompts& prompts) {
+std::string describe_prompts(const GivenPrompts& given, const Prompts& prompts) {
   const size_t tokens = prompts.ids.front().size();
-  if (prompts.ids.size() > 1) return fmt::format("mean of {} prompts of {} tokens", prompts.ids.size(), tokens);
-  if (!options.prompt.has_text) return fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
-  return fmt::format("“{}” ({} token{})", shorten(options.prompt.text), tokens, tokens == 1 ? "" : "s");
+  if (prompts.ids.size() > 1)
+    return fmt::format("mean of {} prompts of {} tokens", prompts.ids.size(), tokens);
+  const std::string count = fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
+  return given.texts.empty() ? count : fmt::format("“{}” ({})", shorten(given.texts.front()), count);
 }
 
 }  // namespace openwork

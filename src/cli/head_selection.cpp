@@ -25,7 +25,8 @@ std::vector<std::string_view> split_at(std::string_view text, char mark) {
 std::optional<int64_t> parse_number(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0)
+    return std::nullopt;
   return value;
 }
 
@@ -60,18 +61,24 @@ std::vector<int64_t> parse_number_list(const std::string& text, int64_t count, c
     const size_t dash = part.find('-');
     const auto from = parse_number(part.substr(0, dash));
     const auto to = dash == std::string_view::npos ? from : parse_number(part.substr(dash + 1));
-    if (!from || !to || *from > *to) fail_input(fmt::format("'{}' is not a list of numbers", printable(text, 60)), option, "write it like even, 0-7 or 0,2,5");
-    if (*to >= count) fail_input(fmt::format("number {}", *to), option, fmt::format("the model has 0 to {}", count - 1));
+    if (!from || !to || *from > *to)
+      fail_input(fmt::format("'{}' is not a list of numbers", printable(text, 60)), option,
+                 "write it like even, 0-7 or 0,2,5");
+    if (*to >= count)
+      fail_input(fmt::format("number {}", *to), option, fmt::format("the model has 0 to {}", count - 1));
     for (int64_t n = *from; n <= *to; ++n) add_once(numbers, n);
   }
   return numbers;
 }
 
-std::vector<HeadPlace> parse_head_names(const std::string& text, const ModelConfig& config, const std::string& option) {
+std::vector<HeadPlace> parse_head_names(const std::string& text, const ModelConfig& config,
+                                        const std::string& option) {
   std::vector<HeadPlace> places;
   for (const std::string_view part : split_at(text, ',')) {
     const auto place = parse_head_name(part);
-    if (!place) fail_input(fmt::format("'{}' is not a list of heads", printable(text, 60)), option, "write it like L0H1,L5H5");
+    if (!place)
+      fail_input(fmt::format("'{}' is not a list of heads", printable(text, 60)), option,
+                 "write it like L0H1,L5H5");
     if (place->layer >= config.layers || place->head >= config.heads) {
       fail_input(fmt::format("no head {}", place->name()), option,
                  fmt::format("the model has L0H0 to L{}H{}", config.layers - 1, config.heads - 1));
@@ -81,14 +88,18 @@ std::vector<HeadPlace> parse_head_names(const std::string& text, const ModelConf
   return places;
 }
 
-std::vector<HeadPlace> select_heads(const std::string& layers, const std::string& heads, const ModelConfig& config) {
+std::vector<HeadPlace> select_heads(const std::string& layers, const std::string& heads,
+                                    const ModelConfig& config) {
   if (heads.starts_with('L')) {
-    if (!layers.empty()) fail_input("heads by name and --layers together", "--layers", "name the heads, or give numbers to both");
+    if (!layers.empty())
+      fail_input("heads by name and --layers together", "--layers",
+                 "name the heads, or give numbers to both");
     return parse_head_names(heads, config, "--heads");
   }
   std::vector<HeadPlace> places;
   for (const int64_t layer : parse_number_list(layers, config.layers, "--layers")) {
-    for (const int64_t head : parse_number_list(heads, config.heads, "--heads")) places.push_back({layer, head});
+    for (const int64_t head : parse_number_list(heads, config.heads, "--heads"))
+      places.push_back({layer, head});
   }
   return places;
 }

@@ -45,6 +45,18 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
     run.weights.lora->alpha =
         options.lora_alpha > 0 ? options.lora_alpha : static_cast<double>(options.lora.rank);
   }
+  if (run.target_from_control && !run.control) {
+    fail_input("--target-from-control without --control", "command line", "give both");
+  }
+  if (!run.compact) {
+    run.loop.schedule.rounding = 0;
+  } else if (verb.get_option("--compact-share")->count() == 0) {
+    run.loop.schedule.rounding = 0.3;
+  }
+  if (run.compact && (lora || run.random || run.adapter)) {
+    fail_input("--compact is a difference to a whole model", "command line",
+               "use it without --lora and --init random, on a model that is no adapter");
+  }
   run.loop.learning_rate = lora ? 7e-4 : 2e-4;
   const ModelConfig config = run.random ? read_config_file(located.path) : load_config(located.path);
   settle_training_options(options.training, config.context);
@@ -76,6 +88,9 @@ void add_gate_options(CLI::App& verb, SparsifyOptions& options) {
   verb.add_option("--tolerance", run.tolerance, "or at the base's held-out loss plus X")
       ->type_name("X")
       ->capture_default_str()
+      ->excludes(target);
+  verb.add_flag("--target-from-control", run.target_from_control,
+                "with --control: stay within the tolerance of its training loss, step by step")
       ->excludes(target);
   verb.add_option("--target-slack", run.loop.schedule.target_slack,
                   "allow X more while the learning rate is high")
@@ -134,6 +149,14 @@ void add_sparsify_verb(CLI::App& app) {
       ->type_name("NAME,...");
   verb->add_flag("--control", options->training.run.control,
                  "train a dense control too: same data, same steps, no gates");
+  verb->add_option("--compact", options->training.run.compact,
+                   "save a compact difference to MODEL of at most MB megabytes instead of the weights")
+      ->check(between(1e-3, 1e6))
+      ->type_name("MB");
+  verb->add_option("--compact-share", options->training.run.loop.schedule.rounding,
+                   "share of the run, at its end, that trains the weights as the difference will have them")
+      ->type_name("X")
+      ->default_str("0.3");
   verb->add_option("--init", options->start, "pretrained, or random: weights drawn by the seed")
       ->check(CLI::IsMember({"pretrained", "random"}))
       ->capture_default_str();

@@ -15,6 +15,10 @@ void add_pretrain_verb(CLI::App& app);
 void add_sparsify_verb(CLI::App& app);
 void add_heads_verb(CLI::App& app);
 void add_scatter_verb(CLI::App& app);
+void add_ablate_verb(CLI::App& app);
+void add_circuit_verb(CLI::App& app);
+void add_stats_verb(CLI::App& app);
+void add_compare_verb(CLI::App& app);
 void add_bench_verb(CLI::App& app);
 
 int run_program(int argc, char** argv);

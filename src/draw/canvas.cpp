@@ -2,6 +2,7 @@
 
 #include <cairo.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -31,16 +32,30 @@ cairo_surface_t* make_surface(const PaletteImage& image) {
   return surface;
 }
 
+// Few cells as blocks of pixels: some viewers smooth every picture they enlarge, and a block only loses its
+// rim.
+PaletteImage enlarge(const PaletteImage& image) {
+  const int factor = std::clamp(128 / std::max(image.width, image.height), 1, 16);
+  PaletteImage large{image.width * factor, image.height * factor, {}, image.palette};
+  large.pixels.reserve(image.pixels.size() * static_cast<size_t>(factor * factor));
+  for (int y = 0; y < large.height; ++y) {
+    for (int x = 0; x < large.width; ++x)
+      large.pixels.push_back(image.pixels[static_cast<size_t>(y / factor * image.width + x / factor)]);
+  }
+  return large;
+}
+
 // SVG then carries the small palette PNG in place of full-colour pixels.
 void attach_png(cairo_surface_t* surface, const PaletteImage& image) {
-  const std::string png = encode_png(image);
+  const std::string png = encode_png(enlarge(image));
   auto* copy = static_cast<unsigned char*>(std::malloc(png.size()));
   if (copy == nullptr) return;  // the pixels still serve
   std::memcpy(copy, png.data(), png.size());
   cairo_surface_set_mime_data(surface, CAIRO_MIME_TYPE_PNG, copy, png.size(), std::free, copy);
 }
 
-// Cells keep their edges, except on a raster with fewer pixels than cells: there each pixel is a mean of its cells.
+// Cells keep their edges, except on a raster with fewer pixels than cells: there each pixel is a mean of its
+// cells.
 cairo_filter_t choose_filter(cairo_t* context) {
   cairo_surface_t* target = cairo_get_target(context);
   if (cairo_surface_get_type(target) != CAIRO_SURFACE_TYPE_IMAGE) return CAIRO_FILTER_NEAREST;
@@ -134,14 +149,15 @@ void Canvas::fill_rounded(const Rect& area, double radius, const Colour& colour)
 void Canvas::paint_image(const Rect& area, const PaletteImage& image) {
   if (image.width <= 0 || image.height <= 0) return;
   cairo_surface_t* surface = make_surface(image);
-  attach_png(surface, image);
+  if (cairo_surface_get_type(cairo_get_target(context_)) == CAIRO_SURFACE_TYPE_SVG)
+    attach_png(surface, image);
   cairo_save(context_);
   cairo_translate(context_, area.x, area.y);
   cairo_scale(context_, area.width / image.width, area.height / image.height);
   cairo_set_source_surface(context_, surface, 0, 0);
   cairo_pattern_set_filter(cairo_get_source(context_), choose_filter(context_));
-  cairo_rectangle(context_, 0, 0, image.width, image.height);
-  cairo_fill(context_);
+  cairo_paint(
+      context_);  // not a filled rectangle: SVG would wrap the image into a pattern, which viewers smooth
   cairo_restore(context_);
   cairo_surface_destroy(surface);
 }

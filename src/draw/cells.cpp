@@ -19,7 +19,8 @@ int64_t Cells::cell_of(int64_t token) const {
 }
 
 int64_t Cells::causal_pairs(int64_t row, int64_t column) const {
-  if (column < row) return (first_token(row + 1) - first_token(row)) * (first_token(column + 1) - first_token(column));
+  if (column < row)
+    return (first_token(row + 1) - first_token(row)) * (first_token(column + 1) - first_token(column));
   int64_t pairs = 0;
   for (int64_t i = first_token(row); i < first_token(row + 1); ++i) {
     pairs += std::max<int64_t>(0, std::min(first_token(column + 1), i + 1) - first_token(column));
@@ -27,7 +28,9 @@ int64_t Cells::causal_pairs(int64_t row, int64_t column) const {
   return pairs;
 }
 
-double Cells::largest() const { return values.empty() ? 0 : *std::max_element(values.begin(), values.end()); }
+double Cells::largest() const {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
 
 Cells average_cells(std::span<const float> pattern, int64_t tokens, int64_t side) {
   Cells cells{tokens, std::clamp<int64_t>(side, 1, std::max<int64_t>(tokens, 1)), {}};
@@ -48,7 +51,8 @@ Cells average_cells(std::span<const float> pattern, int64_t tokens, int64_t side
     }
     for (int64_t column = 0; column <= row; ++column) {
       const auto pairs = static_cast<double>(cells.causal_pairs(row, column));
-      cells.values[static_cast<size_t>(row * cells.side + column)] = static_cast<float>(sums[static_cast<size_t>(column)] / pairs);
+      cells.values[static_cast<size_t>(row * cells.side + column)] =
+          static_cast<float>(sums[static_cast<size_t>(column)] / pairs);
     }
   }
   return cells;

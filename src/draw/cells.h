@@ -1,6 +1,6 @@
-// A causal pattern as the cells of a picture: one cell per (query, key) pair, or, where a prompt has more tokens than
-// a panel has room for, the mean over the causal pairs that fall into each cell. Nothing is clipped or left out: the
-// cells' values times their pairs sum to the pattern's own sum.
+// A causal pattern as the cells of a picture: one cell per (query, key) pair, or, where a prompt has more
+// tokens than a panel has room for, the mean over the causal pairs that fall into each cell. Nothing is
+// clipped or left out: the cells' values times their pairs sum to the pattern's own sum.
 //   Cells cells = average_cells(pattern, 500, choose_cells(500, 2048));
 #pragma once
 #include <cstdint>
@@ -27,8 +27,8 @@ struct Cells {
 // `pattern` is [tokens * tokens], row = query; what stands above its diagonal is not read.
 Cells average_cells(std::span<const float> pattern, int64_t tokens, int64_t side);
 
-// Cells along an edge for `panels` patterns in one figure: all tokens where they are few, else so many that the
-// figure's cells stay near 4.5 million and an SVG under 10 MB.
+// Cells along an edge for `panels` patterns in one figure: all tokens where they are few, else so many that
+// the figure's cells stay near 4.5 million and an SVG under 10 MB.
 int64_t choose_cells(int64_t tokens, int64_t panels);
 
 PaletteImage shade_cells(const Cells& cells, const ColourScale& scale);

@@ -9,31 +9,34 @@
 namespace openwork::draw {
 namespace {
 
-constexpr double kPageWidth = 1020, kBlockGap = 34, kTitleHeight = 18, kNoteHeight = 14, kBarHeight = 30;
+constexpr double kPageWidth = 1020, kBlockGap = 34, kTitleHeight = 22, kNoteHeight = 14, kBarHeight = 30;
 constexpr double kSmallestPanel = 24, kLargestPanel = 66, kLargestLonePanel = 150;
-constexpr double kSmallestToken = 4.6, kLargestToken = 7;
+constexpr double kSmallestToken = 4.2, kLargestToken = 7;
 
 // Where everything stands; the same for all blocks but the tokens' room.
 struct Layout {
   double panel = 0, gap = 0, label = 0;  // side of a panel, room between two, size of its label
   bool label_above = false;              // patterns of so few tokens leave no empty triangle
   struct Block {
-    double x = 0, left = 0, below = 0;   // of the block; room for tokens on its left and under its last row
-    double token = 0;                    // size of the tokens' type; 0: not shown
+    double x = 0, left = 0, below = 0;  // of the block; room for tokens on its left and under its last row
+    double token = 0;                   // size of the tokens' type; 0: not shown
     size_t columns = 0, rows = 0;
   };
   std::vector<Block> blocks;
-  double width = 0, height = 0;          // of all blocks
+  double width = 0, height = 0;  // of all blocks
 
   double step() const { return panel + gap; }
   double row_step() const { return step() + (label_above ? label + 2 : 0); }
 };
 
-int64_t token_count(const HeadBlock& block) { return static_cast<int64_t>(block.tokens.size()); }
+int64_t token_count(const HeadBlock& block) {
+  return static_cast<int64_t>(block.tokens.size());
+}
 
 double widest_token(const HeadBlock& block, double size) {
   double width = 0;
-  for (const std::string& token : block.tokens) width = std::max(width, measure_text(token, {.size = size}).width);
+  for (const std::string& token : block.tokens)
+    width = std::max(width, measure_text(token, {.size = size}).width);
   return width;
 }
 
@@ -76,14 +79,17 @@ Layout lay_out(const HeadGrid& grid) {
   layout.gap = std::clamp(layout.panel * 0.08, 2.5, 8.0);
   layout.label = std::clamp(layout.panel * 0.125, 4.0, 8.0);
   for (const HeadBlock& block : grid.blocks) {
-    for (const HeadPanel& panel : block.panels) layout.label_above |= panel.cells.side > 0 && panel.cells.side < 4;
+    for (const HeadPanel& panel : block.panels)
+      layout.label_above |= panel.cells.side > 0 && panel.cells.side < 4;
   }
   double x = 0, tallest = 0;
   for (const HeadBlock& block : grid.blocks) {
     Layout::Block laid = lay_block(block, layout.panel, x);
     const TextStyle title{.size = 10, .bold = true}, note{.size = 7.5};
     const double grid_width = laid.left + static_cast<double>(laid.columns) * layout.step() - layout.gap;
-    x += std::max({grid_width, measure_text(block.title, title).width, std::min(measure_text(block.note, note).width, 330.0)}) + kBlockGap;
+    x += std::max({grid_width, measure_text(block.title, title).width,
+                   std::min(measure_text(block.note, note).width, 330.0)}) +
+         kBlockGap;
     tallest = std::max(tallest, static_cast<double>(laid.rows) * layout.row_step() + laid.below);
     layout.blocks.push_back(laid);
   }
@@ -95,25 +101,31 @@ Layout lay_out(const HeadGrid& grid) {
 void paint_frames(Canvas& canvas, const HeadPanel& panel, const Rect& area) {
   const double cell = area.width / static_cast<double>(panel.cells.side);
   for (const TokenPair& pair : panel.frames) {
-    const auto row = static_cast<double>(panel.cells.cell_of(pair.query)), column = static_cast<double>(panel.cells.cell_of(pair.key));
-    const double side = std::max(cell, 3.5), shift = (side - cell) / 2;  // a frame one can see around a cell one cannot
-    canvas.frame({area.x + column * cell - shift, area.y + row * cell - shift, side, side}, {kMark, std::clamp(cell * 0.12, 0.7, 1.3)});
+    const auto row = static_cast<double>(panel.cells.cell_of(pair.query)),
+               column = static_cast<double>(panel.cells.cell_of(pair.key));
+    const double side = std::max(cell, 3.5),
+                 shift = (side - cell) / 2;  // a frame one can see around a cell one cannot
+    canvas.frame({area.x + column * cell - shift, area.y + row * cell - shift, side, side},
+                 {kMark, std::clamp(cell * 0.12, 0.7, 1.3)});
   }
 }
 
-void paint_head(Canvas& canvas, const HeadGrid& grid, const HeadPanel& panel, const Layout& layout, const Rect& area,
-                const ColourScale& shared) {
+void paint_head(Canvas& canvas, const HeadGrid& grid, const HeadPanel& panel, const Layout& layout,
+                const Rect& area, const ColourScale& shared) {
   const bool blank = panel.cells.values.empty();
   if (!blank) {
-    const ColourScale scale = grid.shared_scale ? shared : ColourScale{std::max(panel.cells.largest(), 1e-9), grid.shade};
+    const ColourScale scale =
+        grid.shared_scale ? shared : ColourScale{std::max(panel.cells.largest(), 1e-9), grid.shade};
     canvas.paint_image(area, shade_cells(panel.cells, scale));
   }
   canvas.frame(area, {blank ? kHairline.with_alpha(0.6) : kHairline, 0.5});
   const Colour ink = blank ? kHairline : kInk;
   if (layout.label_above) {
-    canvas.write({area.x, area.y - 1}, panel.label, {.size = layout.label, .colour = ink, .level = Level::kBottom});
+    canvas.write({area.x, area.y - 1}, panel.label,
+                 {.size = layout.label, .colour = ink, .level = Level::kBottom});
   } else {
-    canvas.write({area.right() - 1.5, area.y + 0.5}, panel.label, {.size = layout.label, .colour = ink, .align = Align::kEnd, .level = Level::kTop});
+    canvas.write({area.right() - 1.5, area.y + 0.5}, panel.label,
+                 {.size = layout.label, .colour = ink, .align = Align::kEnd, .level = Level::kTop});
   }
   if (!blank) paint_frames(canvas, panel, area);
 }
@@ -129,46 +141,57 @@ void paint_queries(Canvas& canvas, const HeadBlock& block, const Layout::Block& 
 void paint_keys(Canvas& canvas, const HeadBlock& block, const Layout::Block& laid, const Rect& area) {
   const double pitch = area.width / static_cast<double>(block.tokens.size());
   for (size_t n = 0; n < block.tokens.size(); ++n) {
-    canvas.write({area.x + pitch * (static_cast<double>(n) + 0.5), area.bottom() + 2}, block.tokens[n],
-                 {.size = laid.token, .colour = kFaint, .align = Align::kEnd, .level = Level::kMiddle, .turn = -90.0});
+    canvas.write(
+        {area.x + pitch * (static_cast<double>(n) + 0.5), area.bottom() + 2}, block.tokens[n],
+        {.size = laid.token, .colour = kFaint, .align = Align::kEnd, .level = Level::kMiddle, .turn = -90.0});
   }
 }
 
-void paint_block(Canvas& canvas, const HeadGrid& grid, size_t index, const Layout& layout, Point corner, const ColourScale& shared) {
+void paint_block(Canvas& canvas, const HeadGrid& grid, size_t index, const Layout& layout, Point corner,
+                 const ColourScale& shared) {
   const HeadBlock& block = grid.blocks[index];
   const Layout::Block& laid = layout.blocks[index];
   const double left = corner.x + laid.x, top = corner.y + kTitleHeight;
-  canvas.write({left, corner.y}, block.title, {.size = 10, .level = Level::kTop, .bold = true});
+  canvas.write({left, corner.y + 3}, block.title, {.size = 10, .level = Level::kTop, .bold = true});
   for (size_t n = 0; n < block.panels.size(); ++n) {
     const double x = left + laid.left + static_cast<double>(n % laid.columns) * layout.step();
-    const double y = top + static_cast<double>(n / laid.columns) * layout.row_step() + (layout.row_step() - layout.step());
+    const double y =
+        top + static_cast<double>(n / laid.columns) * layout.row_step() + (layout.row_step() - layout.step());
     const Rect area{x, y, layout.panel, layout.panel};
     paint_head(canvas, grid, block.panels[n], layout, area, shared);
     if (laid.token == 0) continue;
     if (n % laid.columns == 0) paint_queries(canvas, block, laid, area);
     if (n + laid.columns >= block.panels.size()) paint_keys(canvas, block, laid, area);
   }
-  if (block.panels.empty()) canvas.write({left, top}, "no heads", {.size = 8, .colour = kFaint, .level = Level::kTop});
+  if (block.panels.empty())
+    canvas.write({left, top}, "no heads", {.size = 8, .colour = kFaint, .level = Level::kTop});
   const double foot = top + static_cast<double>(laid.rows) * layout.row_step() + laid.below;
-  canvas.write({left, foot}, block.note, {.size = 7.5, .colour = kFaint, .level = Level::kTop, .width = std::max(330.0, static_cast<double>(laid.columns) * layout.step())});
+  canvas.write({left, foot}, block.note,
+               {.size = 7.5,
+                .colour = kFaint,
+                .level = Level::kTop,
+                .width = std::max(330.0, static_cast<double>(laid.columns) * layout.step())});
 }
 
 void paint_keys_to_figure(Canvas& canvas, const HeadGrid& grid, const Rect& area, const ColourScale& shared) {
-  double x = area.x;
+  double x = area.x + 6;
   bool overflow = false;
   for (const HeadBlock& block : grid.blocks) {
     for (const HeadPanel& panel : block.panels) overflow |= panel.cells.largest() > shared.high * (1 + 1e-6);
   }
   if (grid.shared_scale) {
-    paint_colour_bar(canvas, {x, area.bottom() - kBarHeight, 150, kBarHeight}, shared, grid.value_name, overflow);
+    paint_colour_bar(canvas, {x, area.bottom() - kBarHeight, 150, kBarHeight}, shared, grid.value_name,
+                     overflow);
     x += 176;
   } else {
-    canvas.write({x, area.bottom() - 14}, grid.value_name + ": each head on its own scale, white 0, dark blue its largest cell",
+    canvas.write({x, area.bottom() - 14},
+                 grid.value_name + ": each head on its own scale, white 0, dark blue its largest cell",
                  {.size = 7, .colour = kFaint});
     x += 320;
   }
   if (!grid.frame_name.empty()) {
-    paint_legend(canvas, {x, area.bottom() - kBarHeight + 10, std::max(100.0, area.right() - x), 12}, {{grid.frame_name, kMark, Swatch::kFrame}});
+    paint_legend(canvas, {x, area.bottom() - kBarHeight + 10, std::max(100.0, area.right() - x), 12},
+                 {{grid.frame_name, kMark, Swatch::kFrame}});
   }
 }
 
@@ -185,7 +208,8 @@ ColourScale shared_scale(const HeadGrid& grid) {
 int choose_columns(int64_t layers, int64_t heads) {
   int64_t best = std::max<int64_t>(heads, 1);
   const auto squareness = [&](int64_t columns) {
-    return std::abs(std::log(static_cast<double>(columns * columns) / static_cast<double>(std::max<int64_t>(layers * heads, 1))));
+    return std::abs(std::log(static_cast<double>(columns * columns) /
+                             static_cast<double>(std::max<int64_t>(layers * heads, 1))));
   };
   for (int64_t whole = 2; whole <= layers && whole * heads <= 64; ++whole) {
     if (squareness(whole * heads) < squareness(best)) best = whole * heads;
@@ -202,7 +226,8 @@ Figure draw_head_grid(const HeadGrid& grid) {
   return {width, height, [kept, layout, width, height](Canvas& canvas) {
             const Rect area = paint_caption(canvas, {0, 0, width, height}, kept->caption);
             const ColourScale shared = shared_scale(*kept);
-            for (size_t n = 0; n < kept->blocks.size(); ++n) paint_block(canvas, *kept, n, layout, {area.x, area.y}, shared);
+            for (size_t n = 0; n < kept->blocks.size(); ++n)
+              paint_block(canvas, *kept, n, layout, {area.x, area.y}, shared);
             paint_keys_to_figure(canvas, *kept, area, shared);
           }};
 }

@@ -2,6 +2,9 @@
 
 #include <zlib.h>
 
+#include <algorithm>
+#include <span>
+
 #include "base/error.h"
 
 namespace openwork::draw {
@@ -37,7 +40,9 @@ std::string encode_png(const PaletteImage& image) {
   append_number(header, static_cast<uint32_t>(image.width));
   append_number(header, static_cast<uint32_t>(image.height));
   header += std::string("\x08\x03\x00\x00\x00", 5);
-  for (const PaletteEntry& entry : *image.palette) {
+  // Colours beyond the last one used stay away: a kilobyte in each of a figure's thousand faint heads.
+  const uint8_t last = image.pixels.empty() ? 0 : *std::max_element(image.pixels.begin(), image.pixels.end());
+  for (const PaletteEntry& entry : std::span(*image.palette).first(size_t{last} + 1)) {
     for (const uint8_t part : {entry.red, entry.green, entry.blue})
       colours.push_back(static_cast<char>(part));
   }

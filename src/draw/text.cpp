@@ -42,7 +42,8 @@ Layout lay_out(cairo_t* context, std::string_view text, const TextStyle& style) 
     pango_layout_set_wrap(layout.get(), PANGO_WRAP_WORD_CHAR);
   }
   // A name need not be UTF-8; Pango must.
-  const std::string shown = find_invalid_utf8(text) == std::string_view::npos ? std::string(text) : printable(text, text.size());
+  const std::string shown =
+      find_invalid_utf8(text) == std::string_view::npos ? std::string(text) : printable(text, text.size());
   pango_layout_set_text(layout.get(), shown.data(), static_cast<int>(shown.size()));
   return layout;
 }

@@ -1,6 +1,6 @@
-// Tokens as they are written on axes: every byte visible, whatever it is. A space is ·, a newline ↵, a tab ⇥; other
-// characters that would not show (controls, zero-width ones, other spaces, what turns the writing direction) are
-// \u200B; bytes that make no character by themselves are \xE4; a combining mark stands on ◌.
+// Tokens as they are written on axes: every byte visible, whatever it is. A space is ·, a newline ↵, a tab ⇥;
+// other characters that would not show (controls, zero-width ones, other spaces, what turns the writing
+// direction) are \u200B; bytes that make no character by themselves are \xE4; a combining mark stands on ◌.
 #pragma once
 #include <cstddef>
 #include <string>

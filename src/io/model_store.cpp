@@ -32,8 +32,13 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
+bool is_difference(const fs::path& folder) {
+  return is_file(folder / "openwork_delta.safetensors");
+}
+
+// What needs a base to be a model: a PEFT adapter, or a compact difference.
 bool is_adapter(const fs::path& folder) {
-  return is_file(folder / "adapter_config.json") && !is_file(folder / "config.json");
+  return is_difference(folder) || (is_file(folder / "adapter_config.json") && !is_file(folder / "config.json"));
 }
 
 bool is_model_folder(const fs::path& folder) {
@@ -179,13 +184,18 @@ std::string describe_places(const ModelPlaces& places) {
 
 // The base model an adapter's own configuration names.
 std::string read_base_name(const fs::path& adapter) {
-  std::ifstream file(adapter / "adapter_config.json");
-  const auto config = nlohmann::json::parse(file, nullptr, false);
-  const auto found = config.is_object() ? config.find("base_model_name_or_path") : config.end();
+  const fs::path path = adapter / (is_difference(adapter) ? "config.json" : "adapter_config.json");
+  std::ifstream file(path);
+  nlohmann::json config = nlohmann::json::parse(file, nullptr, false);
+  const char* key = "base_model_name_or_path";
+  if (is_difference(adapter)) {
+    config = config.is_object() ? config.value("openwork_delta", nlohmann::json()) : nlohmann::json();
+    key = "base";
+  }
+  const auto found = config.is_object() ? config.find(key) : config.end();
   if (!config.is_object() || found == config.end() || !found->is_string() ||
       found->get<std::string>().empty()) {
-    fail_input("the adapter does not name its base model", (adapter / "adapter_config.json").string(),
-               "name the pair as MODEL+ADAPTER");
+    fail_input("the adapter does not name its base model", path.string(), "name the pair as MODEL+ADAPTER");
   }
   return *found;
 }
@@ -195,7 +205,7 @@ LocatedModel with_base(LocatedModel adapter, const ModelPlaces& places) {
   auto base = find_single(base_name, places);
   if (!base || is_adapter(base->path)) {
     fail_input(fmt::format("no base model '{}' for the adapter", printable(base_name)), adapter.path.string(),
-               "fetch the base by `openwork fetch`, or name the pair as MODEL+ADAPTER");
+               fmt::format("run `openwork fetch {}`, or name the pair as MODEL+ADAPTER", printable(base_name)));
   }
   return {adapter.name, base->path, adapter.kind, adapter.origin + ", with its base", adapter.path};
 }
@@ -206,7 +216,7 @@ std::optional<LocatedModel> find_pair(const std::string& name, const ModelPlaces
     auto base = find_single(name.substr(0, plus), places);
     const auto adapter = find_single(name.substr(plus + 1), places);
     if (!base || !adapter) continue;
-    if (!is_file(adapter->path / "adapter_config.json")) {
+    if (!is_adapter(adapter->path) && !is_file(adapter->path / "adapter_config.json")) {
       fail_input("the second part of the pair is no adapter: it has no adapter_config.json",
                  adapter->path.string(), "name a PEFT adapter's folder after the +");
     }

@@ -13,6 +13,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "model/architecture.h"
+#include "model/delta.h"
 #include "model/save.h"
 #include "model/weights.h"
 
@@ -178,6 +179,7 @@ void save_adapter(const fs::path& folder, const ModelConfig& config, const LoraO
 }
 
 Transformer load_adapted_model(const fs::path& base, const fs::path& adapter, const LoadOptions& options) {
+  if (is_delta(adapter)) return load_delta_model(base, adapter, options);
   const AdapterFile file = open_adapter(adapter);
   const std::string origin = file.tensors->origin();
   AdapterTensors tensors(file, options);

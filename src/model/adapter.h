@@ -32,7 +32,8 @@ std::string module_name(const std::string& parameter);
 void save_adapter(const std::filesystem::path& folder, const ModelConfig& config, const LoraOptions& options,
                   const NamedTensors& tensors, const std::string& base_name);
 
-// The base model with an adapter merged in and its gate put on. Every tensor of the adapter must fit.
+// The base model with an adapter merged in and its gate put on, or with a compact difference (delta.h). Every
+// tensor of the adapter must fit.
 Transformer load_adapted_model(const std::filesystem::path& base, const std::filesystem::path& adapter,
                                const LoadOptions& options = {});
 

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/fused.h"
+
 namespace openwork {
 namespace {
 
@@ -38,11 +40,13 @@ void apply_llama3(const Rope& rope, std::vector<double>& frequencies) {
   }
 }
 
-// YaRN: pairs that turn often within the original context kept, those that turn seldom stretched, a ramp between.
+// YaRN: pairs that turn often within the original context kept, those that turn seldom stretched, a ramp
+// between.
 void apply_yarn(const Rope& rope, std::vector<double>& frequencies) {
   const double size = static_cast<double>(rope.rotary_size);
   const auto pair_that_turns = [&](double times) {
-    return size * std::log(static_cast<double>(rope.original_context) / (times * kTwoPi)) / (2 * std::log(rope.theta));
+    return size * std::log(static_cast<double>(rope.original_context) / (times * kTwoPi)) /
+           (2 * std::log(rope.theta));
   };
   double low = pair_that_turns(rope.beta_fast), high = pair_that_turns(rope.beta_slow);
   if (rope.truncate) {
@@ -107,12 +111,7 @@ RotaryTable make_rotary_table(const Rope& rope, int64_t first_position, int64_t 
 }
 
 Tensor rotate(const Tensor& x, const RotaryTable& table) {
-  const int64_t half = table.cosine.size(1);
-  const Tensor cosine = table.cosine.unsqueeze(1), sine = table.sine.unsqueeze(1);  // [T, 1, half]
-  const Tensor first = x.narrow(-1, 0, half), second = x.narrow(-1, half, half);
-  std::vector<Tensor> parts = {first * cosine - second * sine, second * cosine + first * sine};
-  if (x.size(-1) > 2 * half) parts.push_back(x.narrow(-1, 2 * half, x.size(-1) - 2 * half));
-  return at::cat(parts, -1);
+  return rotate_pairs(x, table.cosine, table.sine);
 }
 
 }  // namespace openwork

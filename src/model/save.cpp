@@ -27,6 +27,8 @@ DType file_dtype(at::ScalarType dtype) {
       return DType::kBF16;
     case at::kLong:
       return DType::kI64;
+    case at::kByte:
+      return DType::kU8;
     default:
       break;
   }
@@ -47,7 +49,14 @@ void write_pieces(const Tensor& tensor, const ByteSink& sink) {
   }
 }
 
-// The source configuration with what the numbers here say, where the file it came from said otherwise.
+void check_saveable(const ModelConfig& config, const fs::path& folder) {
+  if (config.rope.frequency_divisors.empty()) return;
+  fail_input("this GGUF file's rotary frequencies (rope_freqs) have no place in a config.json",
+             folder.string(), "start from the model's Hugging Face folder");
+}
+
+}  // namespace
+
 nlohmann::json make_config(const ModelConfig& config, at::ScalarType dtype) {
   nlohmann::json json = config.source;
   json.erase("use_sparse_attn");
@@ -60,14 +69,6 @@ nlohmann::json make_config(const ModelConfig& config, at::ScalarType dtype) {
   json[json.contains("dtype") ? "dtype" : "torch_dtype"] = torch_name(dtype);
   return json;
 }
-
-void check_saveable(const ModelConfig& config, const fs::path& folder) {
-  if (config.rope.frequency_divisors.empty()) return;
-  fail_input("this GGUF file's rotary frequencies (rope_freqs) have no place in a config.json",
-             folder.string(), "start from the model's Hugging Face folder");
-}
-
-}  // namespace
 
 nlohmann::json describe_gate(GateKind gate) {
   return {{"kind", gate_name(gate)}, {"version", 1}};

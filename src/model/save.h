@@ -16,6 +16,10 @@ void save_model(const std::filesystem::path& folder, const ModelConfig& config,
 // A tensor file of any named tensors, each in its own dtype, brought to the CPU piece by piece.
 void save_tensors(const std::filesystem::path& file, const NamedTensors& tensors);
 
+// The config.json of a saved model: the one it was read from, with what the numbers here say where that said
+// otherwise.
+nlohmann::json make_config(const ModelConfig& config, at::ScalarType dtype);
+
 // {"kind": ..., "version": 1}
 nlohmann::json describe_gate(GateKind gate);
 

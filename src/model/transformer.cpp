@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "model/architecture.h"
 #include "model/rotary.h"
+#include "ops/fused.h"
 
 namespace openwork {
 namespace {
@@ -121,37 +122,67 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
     const int64_t past = options.cache ? options.cache->length() : 0;
     pass.rotary = make_rotary_table(config_.rope, past, x.size(1), x.options());
   }
-  for (int64_t n = from; n < to; ++n) x = wrapper_ ? wrapper_(x, n, options) : run_layer(x, n, pass);
+  for (int64_t n = from; n < to; ++n) {
+    x = wrapper_ ? wrapper_(x, n, options) : run_layer(x, n, pass, n + 1 == to ? options.output_from : 0);
+  }
   return x;
 }
 
 Tensor Transformer::unembed(const Tensor& x, const ForwardOptions& options) const {
   const Tensor normal = normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
-  return Linear{unembedding_, unembedding_bias_}(normal);
+  const Tensor logits = project_to_vocabulary(normal, unembedding_);
+  return unembedding_bias_.defined() ? logits + unembedding_bias_ : logits;
 }
 
-Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass) const {
+Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass, int64_t output_from) const {
+  const Tensor x = tap(pass.options.taps, Site::kResidPre, index, input);
+  const Tensor z = gather_heads(x, index, pass, output_from);
+  return add_blocks(output_from == 0 ? x : x.narrow(1, output_from, x.size(1) - output_from), z, index, pass);
+}
+
+Tensor Transformer::finish_layer(const Tensor& x, const Tensor& z, int64_t index, const ForwardOptions& options) const {
+  return add_blocks(x, tap(options.taps, Site::kZ, index, z), index, Pass{options, {}});
+}
+
+Tensor Transformer::mlp_output(const Tensor& x, int64_t index) const {
+  const ForwardOptions options;
+  return run_mlp(x, index, Pass{options, {}});
+}
+
+Tensor Transformer::apply_norm(const Norm& norm, const Tensor& x) const {
+  return normalise(norm, x, nullptr, Site::kFinalScale, Site::kFinalNormalized, -1);
+}
+
+// What attention and the MLP add to the stream x, once the heads have gathered z.
+Tensor Transformer::add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const {
   const Taps* taps = pass.options.taps;
-  const Tensor x = tap(taps, Site::kResidPre, index, input);
   Tensor out;
   if (config_.parallel_residual) {
-    out = x + run_attention(x, index, pass) + run_mlp(x, index, pass);
+    out = x + attention_out(z, index, taps) + run_mlp(x, index, pass);
   } else {
-    const Tensor middle = tap(taps, Site::kResidMid, index, x + run_attention(x, index, pass));
+    const Tensor middle = tap(taps, Site::kResidMid, index, x + attention_out(z, index, taps));
     out = middle + run_mlp(middle, index, pass);
   }
   return tap(taps, Site::kResidPost, index, out);
 }
 
-Tensor Transformer::run_attention(const Tensor& x, int64_t index, const Pass& pass) const {
+// z [B, T - output_from, H, d]: every position is a key, those from output_from on are queries.
+Tensor Transformer::gather_heads(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const {
   const Taps* taps = pass.options.taps;
-  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const Norm& norm = layers_[static_cast<size_t>(index)].norm1;
   const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
-  const Tensor input =
-      norm_before ? normalise(layer.norm1, x, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index) : x;
-  const Tensor z = gather_values(project_heads(input, index, pass), index, pass);  // [B, T, H, d]
+  const Tensor input = norm_before ? normalise(norm, x, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index) : x;
+  Heads heads = project_heads(input, index, pass);
+  if (output_from > 0) heads.q = heads.q.narrow(1, output_from, heads.q.size(1) - output_from);
+  return gather_values(heads, index, pass);
+}
+
+Tensor Transformer::attention_out(const Tensor& z, int64_t index, const Taps* taps) const {
   Tensor out = write_heads(z, index, taps);
-  if (!norm_before) out = normalise(layer.norm1, out, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index);
+  if (config_.norm_placement == NormPlacement::kAfter) {
+    const Norm& norm = layers_[static_cast<size_t>(index)].norm1;
+    out = normalise(norm, out, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index);
+  }
   return tap(taps, Site::kAttentionOut, index, out);
 }
 
@@ -224,7 +255,8 @@ Tensor Transformer::run_mlp(const Tensor& x, int64_t index, const Pass& pass) co
   if (config_.gated_mlp) {
     const Tensor pre = tap(taps, Site::kMlpPre, index, layer.gate(input));
     const Tensor linear = tap(taps, Site::kMlpPreLinear, index, layer.up(input));
-    post = activate(config_.activation, pre) * linear;
+    post = config_.activation == Activation::kSilu ? silu_product(pre, linear)
+                                                   : activate(config_.activation, pre) * linear;
   } else {
     post = activate(config_.activation, tap(taps, Site::kMlpPre, index, layer.up(input)));
   }

@@ -48,6 +48,7 @@ struct ForwardOptions {
   bool last_only = false;            // logits of the last position alone: [B, 1, V]
   GateDraw draw = {};                // a gated model's noise; the layer is mixed into its seed
   GateTotals* gate_totals = nullptr;
+  int64_t output_from = 0;           // run_layers: its last layer returns positions from here on alone
 };
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
@@ -72,20 +73,31 @@ class Transformer {
   Tensor run_layers(Tensor x, int64_t from, int64_t to, const ForwardOptions& options = {}) const;  // layers [from, to)
   Tensor unembed(const Tensor& x, const ForwardOptions& options = {}) const;                       // [B, T, V]
 
+  // Parts of the pass by themselves, for those who change one thing and recompute only what follows it:
+  // a layer from its input x and its heads' z [B, T, H, d] on; what its MLP adds to the stream x; a norm.
+  Tensor finish_layer(const Tensor& x, const Tensor& z, int64_t index, const ForwardOptions& options = {}) const;
+  Tensor mlp_output(const Tensor& x, int64_t index) const;
+  Tensor apply_norm(const Norm& norm, const Tensor& x) const;
+  const Norm& final_norm() const { return final_norm_; }
+  const Tensor& unembedding() const { return unembedding_; }            // [V, D]
+  const Tensor& unembedding_bias() const { return unembedding_bias_; }  // [V], or undefined
+
   void require_grad(bool on);
   // From now on run_layers calls `wrapper` for each layer; train/recompute.h has the one there is.
   void wrap_layers(LayerWrapper wrapper) { wrapper_ = std::move(wrapper); }
 
  private:
   struct Pass;  // what the layers of one forward pass share
-  Tensor run_layer(const Tensor& x, int64_t index, const Pass& pass) const;
+  Tensor run_layer(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const;
+  Tensor add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const;
   struct Heads {
     Tensor q, k, v;  // [B, T, heads, d]
   };
-  Tensor run_attention(const Tensor& x, int64_t index, const Pass& pass) const;
+  Tensor gather_heads(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const;  // z
   Heads project_heads(const Tensor& input, int64_t index, const Pass& pass) const;
   Tensor gather_values(const Heads& heads, int64_t index, const Pass& pass) const;  // z [B, T, H, d]
   Tensor write_heads(const Tensor& z, int64_t index, const Taps* taps) const;       // [B, T, D]
+  Tensor attention_out(const Tensor& z, int64_t index, const Taps* taps) const;     // normed after, where so
   Tensor run_mlp(const Tensor& x, int64_t index, const Pass& pass) const;
   Tensor normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale, Site normalized, int64_t layer) const;
 

@@ -2,34 +2,19 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/core/CachingDeviceAllocator.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <fstream>
 
 #include "ops/attention_case.h"
 #include "ops/gated_attention.h"
+#include "ops/measure.h"
 
 namespace openwork {
 namespace {
 
 using at::Tensor;
-
-void synchronise(const at::Device& device) {
-  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
-}
-
-double seconds_of(const std::function<void()>& work, const at::Device& device, int times) {
-  synchronise(device);
-  const auto start = std::chrono::steady_clock::now();
-  for (int n = 0; n < times; ++n) work();
-  synchronise(device);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / times;
-}
 
 // Median milliseconds of one call; short ones are timed in batches so that launches overlap as in training.
 double median_ms(const std::function<void()>& work, const at::Device& device, int repeats) {
@@ -41,32 +26,6 @@ double median_ms(const std::function<void()>& work, const at::Device& device, in
   for (int n = 0; n < repeats; ++n) seconds.push_back(seconds_of(work, device, times));
   std::nth_element(seconds.begin(), seconds.begin() + repeats / 2, seconds.end());
   return 1e3 * seconds[static_cast<size_t>(repeats / 2)];
-}
-
-// The process's memory or its peak in MB, as Linux counts it.
-double process_megabytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind(key + ":", 0) == 0) return std::stod(line.substr(key.size() + 1)) / 1024;
-  }
-  return 0;
-}
-
-double peak_megabytes(const std::function<void()>& work, const at::Device& device) {
-  if (device.is_cpu()) {
-    std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts again from here
-    const double before = process_megabytes("VmRSS");
-    work();
-    return std::max(0.0, process_megabytes("VmHWM") - before);
-  }
-  constexpr size_t kAll = 0;  // the statistic over all pools
-  auto* allocator = c10::getDeviceAllocator(device.type());
-  synchronise(device);
-  const int64_t before = allocator->getDeviceStats(device.index()).allocated_bytes[kAll].current;
-  allocator->resetPeakStats(device.index());
-  work();
-  synchronise(device);
-  return static_cast<double>(allocator->getDeviceStats(device.index()).allocated_bytes[kAll].peak - before) / 1048576;
 }
 
 struct Shape {

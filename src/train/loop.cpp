@@ -94,6 +94,7 @@ class Loop {
   void run_step() {
     const double now = progress(), rate = options_.schedule.learning_rate(now);
     move_gate_biases(now);
+    weights_.round_to_base(options_.schedule.rounded_weights(now));
     weights_.zero_gradients();
     const Tensor cross_entropy = run_passes(now);
     const double bias_rate = weights_.options().learn_bias ? options_.bias_rate * rate : 0;
@@ -101,6 +102,7 @@ class Loop {
         optimiser_.step({options_.learning_rate * rate, options_.learning_rate * rate, bias_rate});
     weights_.refresh();
     target_ = options_.schedule.target(options_.target, now);
+    if (!options_.target_curve.empty()) target_ += options_.target_curve.at(static_cast<double>(step_));
     if (multiplier_) multiplier_->update(cross_entropy, target_);
     totals_.add_step(cross_entropy, norm);
     ++step_;

@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "train/batches.h"
 #include "train/loss.h"
@@ -24,6 +26,19 @@
 #include "train/weights.h"
 
 namespace openwork {
+
+// The training loss of a finished run by step, read from its metrics.jsonl.
+class LossCurve {
+ public:
+  LossCurve() = default;
+  explicit LossCurve(const std::filesystem::path& metrics);
+
+  bool empty() const { return points_.empty(); }
+  double at(double step) const;  // between the middles of its intervals linearly; beyond the ends as there
+
+ private:
+  std::vector<std::pair<double, double>> points_;  // middle of the interval, mean loss over it
+};
 
 struct HeldOutPoint {
   double loss = 0, kept_edges = 1;
@@ -41,8 +56,9 @@ struct LoopOptions {
   Schedule schedule;
   AdamWOptions adamw;
   LossOptions loss;
-  std::optional<MultiplierOptions> multiplier;     // none: plain cross-entropy
-  double target = 0;                               // the multiplier's, in nats
+  std::optional<MultiplierOptions> multiplier;  // none: plain cross-entropy
+  double target = 0;                            // the multiplier's, in nats
+  LossCurve target_curve;  // where given, the target is this run's loss at the same step, plus `target`
   int64_t log_every = 10, checkpoint_every = 500;  // steps
   // Held-out loss and kept edges (hard gates) of the weights as they are, at `measurements` equal shares of
   // the run, in the line of metrics written there.

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "ops/fused.h"
+
 namespace openwork {
 namespace {
 
@@ -19,16 +21,18 @@ Tensor kl_to_dense(const Tensor& logits, const Transformer& dense, const Tensor&
 }  // namespace
 
 PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens,
-                           const GateDraw& draw, const Tensor& lambda, const LossOptions& options) {
+                           const GateDraw& draw, const Tensor& lambda, const LossOptions& options,
+                           const Taps* taps) {
   const int64_t T = tokens.size(1) - 1;
   const Tensor ids = tokens.narrow(1, 0, T), targets = tokens.narrow(1, 1, T).flatten();
   GateTotals gates;
   ForwardOptions forward;
   forward.draw = draw;
+  forward.taps = taps;
   forward.gate_totals = &gates;
   const Tensor logits = model.forward(ids, forward).flatten(0, 1);  // [samples T, V]
   PassLoss result;
-  const Tensor cross_entropy = at::cross_entropy_loss(logits.to(at::kFloat), targets);
+  const Tensor cross_entropy = openwork::cross_entropy(logits, targets);
   result.cross_entropy = cross_entropy.detach();
   result.loss = cross_entropy;
   Tensor total;

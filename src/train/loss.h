@@ -26,8 +26,10 @@ struct PassLoss {
   Tensor active;         // [layers, heads] open gates, summed over samples; undefined without gates
 };
 
-// tokens [samples, T + 1]; lambda undefined: plain cross-entropy; dense: the teacher, or null.
+// tokens [samples, T + 1]; lambda undefined: plain cross-entropy; dense: the teacher, or null; taps: of the
+// trained model's pass.
 PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens,
-                           const GateDraw& draw, const Tensor& lambda, const LossOptions& options);
+                           const GateDraw& draw, const Tensor& lambda, const LossOptions& options,
+                           const Taps* taps = nullptr);
 
 }  // namespace openwork

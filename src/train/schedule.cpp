@@ -18,6 +18,10 @@ bool Schedule::hard_gates(double progress) const {
   return noise_anneal > 0 && progress >= 1 - noise_anneal;
 }
 
+bool Schedule::rounded_weights(double progress) const {
+  return rounding > 0 && progress >= 1 - rounding;
+}
+
 double Schedule::gate_bias_shift(double progress) const {
   const double arrival = 1 - decay;
   return arrival > 0 ? bias_shift * std::clamp(progress / arrival, 0.0, 1.0) : bias_shift;
@@ -36,6 +40,7 @@ void check_schedule(const Schedule& schedule) {
   check(schedule.warmup, "--warmup");
   check(schedule.decay, "--decay");
   check(schedule.noise_anneal, "--noise-anneal");
+  check(schedule.rounding, "--compact-share");
   if (schedule.warmup + schedule.decay > 1) {
     fail_input(fmt::format("--warmup {} and --decay {} overlap", schedule.warmup, schedule.decay), "schedule",
                "let them sum to at most 1");

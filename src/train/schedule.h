@@ -13,11 +13,13 @@ struct Schedule {
   double warmup = 0.02;  // shares of the run
   double decay = 0.2;
   double noise_anneal = 0.1;
+  double rounding = 0;      // where the result is saved compactly: the last share trains the rounded weights
   double bias_shift = 0;    // added to every gate bias by the end
   double target_slack = 0;  // nats allowed above the target at the full learning rate
 
   double learning_rate(double progress) const;  // as a share of the peak, 0 to 1
   bool hard_gates(double progress) const;
+  bool rounded_weights(double progress) const;
   double gate_bias_shift(double progress) const;
   double target(double target, double progress) const;
 };

@@ -67,6 +67,11 @@ void save_result(const RunOptions& options, const TrainedWeights& weights, const
   if (weights.options().lora) {
     const std::string base = fs::exists(options.model) ? fs::absolute(options.model).string() : options.model;
     save_adapter(folder, weights.config(), *weights.options().lora, weights.export_adapter(), base);
+  } else if (weights.options().delta) {
+    NamedTensors start;
+    for (const auto& [name, tensor] : weights.start()) start.emplace_back(name, tensor.cpu());
+    save_delta(folder, weights.config(), weights.export_parameters(),
+               {options.model, options.model_path, start}, *weights.options().delta);
   } else {
     save_model(folder, weights.config(), weights.export_parameters(), options.save_dtype);
   }
@@ -75,6 +80,7 @@ void save_result(const RunOptions& options, const TrainedWeights& weights, const
 // The model as whoever opens the folder will have it. An adapter of drawn weights has no base on disk.
 Transformer open_result(const RunOptions& options, const TrainedWeights& weights, const fs::path& folder) {
   const LoadOptions load{at::kFloat, options.weights.device};
+  if (weights.options().delta) return load_delta_model(options.model_path, folder, load);
   if (!weights.options().lora) return load_model(folder, load);
   if (!options.random) return load_adapted_model(options.model_path, folder, load);
   return move_to({weights.config(), weights.export_parameters()}, at::kFloat, options.weights.device);
@@ -91,6 +97,7 @@ TrainedModel train_and_measure(const RunOptions& options, StartingPoint start, L
   };
   WeightOptions weight_options = options.weights;
   weight_options.seed = loop.seed;
+  if (options.compact) weight_options.delta = plan_delta(start.config, *options.compact);
   TrainedWeights weights(std::move(start.config), start.parameters, weight_options);
   start.parameters.clear();
   result.training = run_loop(weights, batches, dense, loop);
@@ -125,8 +132,9 @@ TrainedModel run_control(const RunOptions& options, const Transformer& base, Bat
   loop.folder = folder;
   loop.multiplier.reset();
   loop.loss.distill = 0;
-  const TrainedModel result =
-      train_and_measure(options, remove_gates(base), loop, batches, nullptr, evaluate);
+  RunOptions whole = options;
+  whole.compact.reset();
+  const TrainedModel result = train_and_measure(whole, remove_gates(base), loop, batches, nullptr, evaluate);
   if (result.training.signal == 0)
     ranks.run_first([&] { write_text_file(file, to_json(result).dump(1) + "\n"); });
   return result;
@@ -193,9 +201,7 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
   if (options.gate != GateKind::kNone) {
     report.base = measure_base(options, base, evaluate);
     loop.target = options.target_loss.value_or(report.base->nats_per_token + options.tolerance);
-    report.target = loop.target;
-    note(fmt::format("base: {:.4f} nats/token held out; target {:.4f}", report.base->nats_per_token,
-                     loop.target));
+    note(fmt::format("base: {:.4f} nats/token held out", report.base->nats_per_token));
   }
   // 2. The dense control: same data, same steps, no gates.
   if (options.control) {
@@ -204,9 +210,19 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
       report.result.training.signal = report.control->training.signal;
       return report;
     }
+    if (options.target_from_control) {
+      loop.target = options.tolerance;
+      loop.target_curve = LossCurve(options.out / "control" / "metrics.jsonl");
+    }
   }
   // 3. The run itself.
   const bool gated = options.gate != GateKind::kNone;
+  if (gated) {
+    if (loop.target_curve.empty()) report.target = loop.target;
+    note(loop.target_curve.empty()
+             ? fmt::format("target: {:.4f} nats/token", loop.target)
+             : fmt::format("target: the control's loss plus {:.4f} nats/token", loop.target));
+  }
   if (gated && options.gate_bias_end) {
     loop.schedule.bias_shift =
         *options.gate_bias_end - options.gate_bias.value_or(default_gate_bias(options.gate));

@@ -27,7 +27,9 @@ struct RunOptions {
   std::optional<double> gate_bias, gate_bias_end;  // start and end; the kind's default, and the start
   std::optional<double> target_loss;               // else the base's loss plus
   double tolerance = 0;
+  bool target_from_control = false;  // the control's training loss at the same step instead; wants `control`
   bool control = false;
+  std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
   LoopOptions loop;  // its folder, name, identity and target are set here
   at::ScalarType save_dtype = at::kFloat;

@@ -98,7 +98,7 @@ void TrainedWeights::place(const NamedTensors& start) {
   const auto wide = at::TensorOptions().dtype(at::kFloat).device(options_.device);
   masters_ = at::zeros({bounds_[kSegments]}, wide);
   gradients_ = at::zeros_like(masters_);
-  if (options_.dtype != at::kFloat) {
+  if (options_.dtype != at::kFloat || options_.delta) {
     copies_ = at::zeros({bounds_[kSegments - 1]}, wide.dtype(options_.dtype));
     copy_gradients_ = at::zeros_like(copies_);
   }
@@ -107,6 +107,7 @@ void TrainedWeights::place(const NamedTensors& start) {
   for (const TrainedTensor& tensor : tensors_) {
     const auto it = given.find(tensor.name);
     if (it != given.end()) master(tensor).copy_(it->second);
+    if (options_.delta && tensor.shape.size() == 2) start_.emplace_back(tensor.name, master(tensor).clone());
     if (tensor.name.ends_with(".lora_A.weight")) {
       master(tensor).copy_(draw_lora_a(tensor.shape, mix_seed(options_.seed, number++)));
     }
@@ -164,6 +165,25 @@ Tensor TrainedWeights::adapted(const std::string& name, const Tensor& weight, bo
 void TrainedWeights::refresh() {
   const at::NoGradGuard no_grad;
   if (copies_.defined()) copies_.copy_(masters_.narrow(0, 0, copies_.numel()));
+  if (!rounds_) return;
+  const std::map<std::string, Tensor> start(start_.begin(), start_.end());
+  for (const TrainedTensor& tensor : tensors_) {
+    const auto from = start.find(tensor.name);
+    if (from == start.end()) continue;
+    const auto bits = options_.delta->find(tensor.name);
+    if (bits == options_.delta->end()) {
+      tensor.leaf.copy_(from->second);
+      continue;
+    }
+    const RoundedChange rounded = round_change(master(tensor) - from->second, bits->second);
+    tensor.leaf.copy_(from->second + expand_change(rounded, bits->second));
+  }
+}
+
+void TrainedWeights::round_to_base(bool on) {
+  if (on == rounds_ || !options_.delta) return;
+  rounds_ = on;
+  refresh();
 }
 
 void TrainedWeights::zero_gradients() {

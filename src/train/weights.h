@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "model/adapter.h"
+#include "model/delta.h"
 #include "model/transformer.h"
 
 namespace openwork {
@@ -26,6 +27,7 @@ struct WeightOptions {
   bool learn_bias = false;            // gate biases get gradients
   bool recompute = false;             // keep no layer's insides: recompute them in the backward pass
   uint64_t seed = 0;                  // of LoRA's first A
+  std::optional<DeltaPlan> delta;     // the compact form to be saved, which round_to_base trains for
 };
 
 enum class Segment { kDecayed, kPlain, kGateBias };
@@ -50,6 +52,10 @@ class TrainedWeights {
   const Transformer& pass_model();
 
   void refresh();  // after the masters changed
+  // From here on the model computes with weights rounded to the plan's compact form of their change since the
+  // start, while gradients go on moving the masters. Calling it again costs nothing.
+  void round_to_base(bool on);
+  const NamedTensors& start() const { return start_; }  // what the plan's changes are counted from
   void zero_gradients();
   void collect_gradients();                            // after each backward pass
   void collect_gradients(int64_t begin, int64_t end);  // a range of the flat buffer, where that much is ready
@@ -76,7 +82,9 @@ class TrainedWeights {
   WeightOptions options_;
   std::vector<TrainedTensor> tensors_;
   std::array<int64_t, kSegments + 1> bounds_ = {};
-  Tensor masters_, gradients_;      // [N]
+  Tensor masters_, gradients_;  // [N]
+  NamedTensors start_;          // of the matrices in the delta plan, float32
+  bool rounds_ = false;
   Tensor copies_, copy_gradients_;  // [all but gate biases], undefined in float32
   NamedTensors parameters_;         // the model's: leaves or frozen
   std::optional<Transformer> model_;

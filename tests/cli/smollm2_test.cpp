@@ -50,5 +50,13 @@ TEST(SmolLM2, AttendsAsTheReferenceDoes) {
   expect_close(saved.at("logits")[0], golden.at("logits"), "logits", 2e-2, 1e-3);
 }
 
+// The shipped sparse twin: the fetched base joined with the compact difference under models/.
+TEST(SmolLM2, HasASparseTwinThatKnowsTheOpposite) {
+  SKIP_WITHOUT_SMOLLM2();
+  const ProgramResult result = run_openwork({"run", "smollm2-135m-sparse", "The opposite of 'large' is '", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.json()["prompts"][0]["top"][0]["token"], "small");
+}
+
 }  // namespace
 }  // namespace openwork

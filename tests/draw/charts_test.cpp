@@ -1,12 +1,18 @@
-// Charts of every kind, painted in every format.
+// Charts of every kind, painted in every format, and beside the small pictures kept in tests/data/draw.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "draw/circuit_diagram.h"
+#include "draw/head_grid.h"
 #include "draw/heat_map.h"
 #include "draw/line_chart.h"
 #include "draw/paired_change.h"
+#include "draw/pictures.h"
+#include "draw/scatter_matrix.h"
 #include "draw/stacked_bars.h"
 #include "draw/strip_chart.h"
 
@@ -122,21 +128,138 @@ CircuitDiagram make_circuit() {
   return diagram;
 }
 
-std::vector<Figure> make_all() {
-  return {draw_line_chart(make_line_chart()),  draw_line_chart(make_training_chart()),
-          draw_heat_map(make_heat_map()),      draw_stacked_bars(make_bars()),
-          draw_strip_chart(make_strip()),      draw_paired_change(make_change()),
-          draw_circuit_diagram(make_circuit())};
+Cells make_cells(int64_t tokens, int kind) {
+  std::vector<float> pattern(static_cast<size_t>(tokens * tokens));
+  for (int64_t i = 0; i < tokens; ++i) {
+    const int64_t key = kind == 0 ? i : kind == 1 ? std::max<int64_t>(0, i - 1) : 0;
+    pattern[static_cast<size_t>(i * tokens + key)] = 0.8F;
+    for (int64_t j = 0; j <= i; ++j)
+      pattern[static_cast<size_t>(i * tokens + j)] += 0.2F / static_cast<float>(i + 1);
+  }
+  return average_cells(pattern, tokens, tokens);
 }
 
-TEST(Charts, EveryKindIsPaintedInEveryFormat) {
-  const Figure sheet = arrange_figures(make_all(), 3, {"All charts", "of the drawing room", "a note"});
-  EXPECT_EQ(render_figure(sheet, Format::kPng).substr(1, 3), "PNG");
-  EXPECT_EQ(render_figure(sheet, Format::kPdf).substr(0, 5), "%PDF-");
-  const std::string svg = render_figure(sheet, Format::kSvg);
-  EXPECT_TRUE(svg.starts_with("<?xml"));
-  EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  EXPECT_EQ(svg.find("<text"), std::string::npos) << "text is outlined, so that it needs no font";
+HeadGrid make_head_grid() {
+  HeadGrid grid;
+  grid.caption.title = "Heads";
+  HeadBlock dense{"dense", "6 of 6 heads", 3, {}, {}},
+      sparse{"sparse", "2 of 6 heads; 3 blank ones left out", 3, {}, {}};
+  for (int n = 0; n < 6; ++n)
+    dense.panels.push_back(
+        {"L" + std::to_string(n / 3) + "H" + std::to_string(n % 3), make_cells(10, n % 3), {}});
+  sparse.panels = {{"L0H1", make_cells(10, 1), {{5, 4}}}, {"L1H2", {10, 10, {}}, {}}};
+  grid.blocks = {dense, sparse};
+  return grid;
+}
+
+ScatterMatrix make_scatter(size_t points) {
+  ScatterMatrix matrix;
+  ScatterBlock block{"dense", {"L0H1", "L5H5", "L6H0"}, std::vector<std::vector<float>>(3), {}, {}};
+  for (size_t n = 0; n < points; ++n) {
+    const double x = std::fmod(0.618034 * static_cast<double>(n), 1.0);
+    block.values[0].push_back(static_cast<float>(x));
+    block.values[1].push_back(
+        static_cast<float>(0.8 * x + 0.2 * std::fmod(0.414214 * static_cast<double>(n), 1.0)));
+    block.values[2].push_back(static_cast<float>(x * x * x));
+  }
+  block.pearson = block.spearman = {{1, 0.93, -0.2}, {0.93, 1, std::nan("")}, {-0.2, std::nan(""), 1}};
+  matrix.blocks = {block};
+  return matrix;
+}
+
+struct NamedFigure {
+  std::string name;
+  Figure figure;
+};
+
+std::vector<NamedFigure> make_all() {
+  return {{"line_chart", draw_line_chart(make_line_chart())},
+          {"training_chart", draw_line_chart(make_training_chart())},
+          {"heat_map", draw_heat_map(make_heat_map())},
+          {"stacked_bars", draw_stacked_bars(make_bars())},
+          {"strip_chart", draw_strip_chart(make_strip())},
+          {"paired_change", draw_paired_change(make_change())},
+          {"circuit_diagram", draw_circuit_diagram(make_circuit())},
+          {"head_grid", draw_head_grid(make_head_grid())},
+          {"scatter_matrix", draw_scatter_matrix(make_scatter(300))},
+          {"scatter_density", draw_scatter_matrix(make_scatter(20000))}};
+}
+
+std::string read_bytes(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+constexpr double kGoldenDpi = 48;
+// What a different font or Cairo version may change, seen from a distance; moving one panel changes more.
+constexpr double kTolerance = 0.006;
+
+// OPENWORK_UPDATE_GOLDEN=1 writes the pictures anew, to be looked at before they are kept.
+TEST(Charts, LookAsTheyDidWhenLastLookedAt) {
+  for (const auto& [name, figure] : make_all()) {
+    const std::string path = "tests/data/draw/" + name + ".png";
+    const std::string now = render_figure(figure, Format::kPng, kGoldenDpi);
+    if (std::getenv("OPENWORK_UPDATE_GOLDEN") != nullptr) write_figure(figure, path, kGoldenDpi);
+    const Picture golden = decode_png(read_bytes(path)), picture = decode_png(now);
+    ASSERT_GT(golden.width, 0) << path << " is missing";
+    EXPECT_NEAR(picture.width, golden.width, 0.05 * golden.width) << name;
+    EXPECT_NEAR(picture.height, golden.height, 0.05 * golden.height) << name;
+    EXPECT_LT(distance(picture, golden), kTolerance) << name;
+  }
+}
+
+TEST(Charts, APictureThatChangedIsSeenToHaveChanged) {
+  const Picture before =
+      decode_png(render_figure(draw_head_grid(make_head_grid()), Format::kPng, kGoldenDpi));
+  HeadGrid grid = make_head_grid();
+  std::swap(grid.blocks[0].panels[0].cells, grid.blocks[0].panels[2].cells);
+  std::swap(grid.blocks[0].panels[3].cells, grid.blocks[0].panels[5].cells);
+  EXPECT_GT(distance(before, decode_png(render_figure(draw_head_grid(grid), Format::kPng, kGoldenDpi))),
+            kTolerance);
+  LineChart chart = make_line_chart();
+  const Picture line = decode_png(render_figure(draw_line_chart(chart), Format::kPng, kGoldenDpi));
+  for (double& y : chart.lines[0].y) y *= 0.4;
+  chart.lines[0].low.clear();
+  EXPECT_GT(distance(line, decode_png(render_figure(draw_line_chart(chart), Format::kPng, kGoldenDpi))),
+            kTolerance);
+}
+
+TEST(Charts, SvgIsWellFormedAndNeedsNoFontAndNoOtherFile) {
+  for (const auto& [name, figure] : make_all()) {
+    const std::string svg = render_figure(figure, Format::kSvg);
+    EXPECT_TRUE(is_well_formed(svg)) << name;
+    EXPECT_EQ(svg.find("<text"), std::string::npos) << name << ": text is outlined";
+    for (size_t at = svg.find("href=\""); at != std::string::npos; at = svg.find("href=\"", at + 1)) {
+      const std::string target = svg.substr(at + 6, 5);
+      EXPECT_TRUE(target.starts_with("#") || target == "data:") << name << " " << target;
+    }
+  }
+}
+
+TEST(Charts, PdfIsWholeAndEmbedsItsFonts) {
+  const std::string pdf = render_figure(draw_line_chart(make_line_chart()), Format::kPdf);
+  EXPECT_TRUE(pdf.starts_with("%PDF-"));
+  EXPECT_NE(pdf.find("startxref"), std::string::npos);
+  EXPECT_NE(pdf.substr(pdf.size() - 8).find("%%EOF"), std::string::npos);
+  EXPECT_NE(pdf.find("/FontFile2"), std::string::npos);
+}
+
+TEST(Charts, EmptyOnesArePaintedToo) {
+  for (const Figure& figure :
+       {draw_line_chart({}), draw_heat_map({}), draw_stacked_bars({}), draw_strip_chart({}),
+        draw_bar_chart({}), draw_paired_change({}), draw_circuit_diagram({}), draw_head_grid({}),
+        draw_scatter_matrix({}), arrange_figures({}, 2)}) {
+    EXPECT_GT(decode_png(render_figure(figure, Format::kPng)).width, 0);
+    EXPECT_TRUE(is_well_formed(render_figure(figure, Format::kSvg)));
+  }
+}
+
+TEST(Charts, ValuesThatAreNoNumbersBreakALineAndNothingElse) {
+  LineChart chart = make_line_chart();
+  chart.lines[0].y[10] = std::nan("");
+  chart.lines[1].high[3] = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(is_well_formed(render_figure(draw_line_chart(chart), Format::kSvg)));
+  EXPECT_EQ(render_figure(draw_line_chart(chart), Format::kSvg).find("nan"), std::string::npos);
 }
 
 }  // namespace

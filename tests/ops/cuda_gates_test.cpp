@@ -1,4 +1,5 @@
 // Gates on the GPU: the oracle's four cases, and every single gate of small heads against the CPU's uniforms.
+#include "base/philox.h"
 #include "io/tensor_file.h"
 #include "ops/cuda_cases.h"
 
@@ -102,6 +103,31 @@ TEST_F(CudaGates, OfClosedHeadsLetNothingThrough) {
   const auto seen = run_operator(of, inputs.to(gpu_)).result;
   EXPECT_TRUE(seen.out.eq(0).all().item<bool>());  // b <= 0 closes a head outright
   EXPECT_EQ(seen.active.sum().item<int64_t>(), 0);
+}
+
+// A bug once: where the noise word is all ones and P underflows to 0, 1 - u rounded to 0 and s was 0/0. Of
+// this seed's words, query 40's for key 17 is that one.
+TEST_F(CudaGates, StayFiniteWhereTheUniformRoundsToOneOnAnEdgeOfNoWeight) {
+  constexpr int64_t kSeed = 2411964, kQuery = 40, kKey = 17, kTokens = 64;
+  ASSERT_EQ(philox(kSeed, gate_counter(0, 0, kQuery, kKey / 4, 1, kTokens)).word[kKey % 4], 0xFFFFFFFFu);
+  for (const auto dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const int64_t d : {64, 96, 128}) {
+      for (const auto gate : {kGateScore, kGateLogProb}) {
+        AttentionCase of{1, 1, 1, kTokens, d, dtype, std::string(gate)};
+        of.seed = kSeed;
+        AttentionInputs inputs = make_inputs(of);
+        for (Tensor* rows : {&inputs.q, &inputs.k}) rows->select(3, 0).zero_();
+        inputs.q.select(2, kQuery).select(2, 0).fill_(100);
+        inputs.k.select(2, kKey).select(2, 0).fill_(-100);
+        const auto wanted = named_results(run_reference(of, inputs.to(at::kDouble)));
+        const auto seen = named_results(run_operator(of, inputs.to(gpu_)));
+        for (size_t n = 0; n < seen.size(); ++n) {
+          EXPECT_TRUE(seen[n].value.isfinite().all().item<bool>()) << describe(of) << seen[n].name;
+          EXPECT_LE(relative_error(seen[n].value, wanted[n].value), 2e-2) << describe(of) << seen[n].name;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -88,6 +88,14 @@ Tensor prepare_rows(const Tensor& tensor, const Plan& plan) {
   return ready ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
+// Room for [B, heads, T, size], laid out as q is: token by token where q is a transposed view of a
+// projection, so that what follows (the output projection, the gradients of the projections) need not copy.
+Tensor empty_rows(const Tensor& q, int64_t heads, int64_t size) {
+  const int64_t B = q.size(0), T = q.size(2);
+  if (q.stride(1) >= q.stride(2)) return at::empty({B, heads, T, size}, q.options());
+  return at::empty({B, T, heads, size}, q.options()).transpose(1, 2);
+}
+
 cuda::Rows rows_of(const Tensor& tensor) {
   return {const_cast<void*>(tensor.const_data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
@@ -137,7 +145,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
 
   const Call call(q, k, v, bias, gate, seed, first, scale);
   const int parts = cuda::count_parts(call.problem.T);
-  Tensor out = at::empty({B, H, T, call.plan.size}, q.options());
+  Tensor out = empty_rows(q, H, call.plan.size);
   const Tensor penalty_parts = at::empty({B, H, parts}, floats);
   const Tensor active_parts = at::empty({B, H, parts}, q.options().dtype(at::kInt));
   const cuda::Forward arguments{call.problem,
@@ -176,8 +184,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
   const Tensor sums = log_sum_exp.contiguous(), weights = grad_penalty.contiguous();
   const Tensor states = at::empty({B, H, T, 4}, floats);
   const Tensor bias_parts = at::empty({B, H, cuda::count_parts(call.problem.T)}, floats);
-  Tensor dq = at::empty({B, H, T, call.plan.size}, q.options());
-  Tensor dk = at::empty({B, k.size(1), T, call.plan.size}, q.options()), dv = at::empty_like(dk);
+  Tensor dq = empty_rows(q, H, call.plan.size);
+  Tensor dk = empty_rows(q, k.size(1), call.plan.size), dv = empty_rows(q, k.size(1), call.plan.size);
   Tensor dbias = at::empty({H}, floats), query_sums;
   const bool fused = call.plan.hopper && !at::globalContext().deterministicAlgorithms();
   if (fused) query_sums = at::empty({B, H, T, call.plan.size}, floats);

@@ -1,0 +1,203 @@
+// openwork stats: every statistic, class and redundancy group of each model's heads, and the table between
+// models.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analyze/head_classes.h"
+#include "analyze/head_statistics.h"
+#include "analyze/model_comparison.h"
+#include "analyze/pattern_numbers.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/common.h"
+#include "cli/open.h"
+#include "cli/prompt_source.h"
+#include "cli/statistics.h"
+#include "cli/verbs.h"
+#include "draw/figure.h"
+#include "io/atomic_file.h"
+#include "io/safe_files.h"
+#include "report/statistics_figures.h"
+#include "report/statistics_tables.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct StatsOptions {
+  CommonOptions common;
+  std::vector<std::string> arguments;
+  PromptSourceOptions source;
+  StatisticsOptions statistics;
+  bool no_interactions = false;
+  std::string csv, markdown, out;
+};
+
+std::string list_heads(const std::vector<const HeadRecord*>& heads, Statistic statistic) {
+  std::vector<std::string> names;
+  for (const HeadRecord* head : heads)
+    names.push_back(
+        fmt::format("{} {}", head_name(head->layer, head->head), format_value(head->mean[statistic])));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void print_model(const CommonOptions& common, const ModelStatistics& model) {
+  const auto [low, high] = std::minmax_element(model.prompt_tokens.begin(), model.prompt_tokens.end());
+  print_result(common, fmt::format("{}: {} layers of {} heads, {} prompts of {} to {} tokens", model.name,
+                                   model.layers, model.heads, model.prompt_tokens.size(), *low, *high));
+  const std::vector<int64_t> counts = count_classes(model);
+  const auto by_layer = count_classes_by_layer(model);
+  for (size_t kind = 0; kind < kClassCount; ++kind) {
+    if (counts[kind] == 0) continue;
+    std::string layers;
+    for (const auto& layer : by_layer) layers += layer[kind] > 0 ? fmt::format("{:>3}", layer[kind]) : "  .";
+    print_result(common, fmt::format("  {:<16} {:>5} {}", class_name(static_cast<HeadClass>(kind)),
+                                     counts[kind], layers));
+  }
+  for (const Statistic statistic : {Statistic::kInduction, Statistic::kDuplicate, Statistic::kPrevious,
+                                    Statistic::kSelf, Statistic::kSink}) {
+    print_result(common, fmt::format("  most {:<11} {}", kStatistics[static_cast<size_t>(statistic)].title,
+                                     list_heads(leading_heads(model, statistic, 3), statistic)));
+  }
+  print_result(common,
+               fmt::format("  redundancy       {} groups at a correlation of {}; {} distinct heads, {} blank",
+                           model.redundancy.groups.size(), model.redundancy.level, model.redundancy.distinct,
+                           model.redundancy.blank));
+}
+
+void print_comparison(const CommonOptions& common, const ModelComparison& comparison) {
+  print_result(common, fmt::format("\n{} to {}\n{:<44} {:>9} {:>9} {:>10} {:<22} {:>9}", comparison.dense,
+                                   comparison.sparse, "", "dense", "sparse", "difference", "95 % interval",
+                                   "p, Holm"));
+  for (const ComparisonRow& row : comparison.rows) {
+    print_result(common,
+                 fmt::format("{:<44} {:>9} {:>9} {:>10} {:<22} {:>9}", row.title, format_value(row.dense),
+                             format_value(row.sparse), format_value(row.difference),
+                             fmt::format("[{}, {}]", format_value(row.low), format_value(row.high)),
+                             format_p(row.p_corrected)));
+  }
+  if (!comparison.rows.empty())
+    print_result(common, fmt::format("{} prompts; sign flips, two-sided, {} draws",
+                                     comparison.rows[0].prompts, 10000));
+}
+
+void write_folder(const fs::path& folder, const StatisticsReport& report, const nlohmann::json& result) {
+  make_folder(folder);
+  write_text_file(folder / "statistics.json",
+                  result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text_file(folder / "heads.csv", make_csv(report));
+  write_text_file(folder / "statistics.md", make_markdown(report));
+  for (const NamedFigure& figure : draw_statistics(report)) {
+    draw::write_figure(figure.figure, folder / (figure.name + ".svg"));
+    draw::write_figure(figure.figure, folder / (figure.name + ".png"));
+  }
+}
+
+void run_stats(StatsOptions& options) {
+  apply_common_options(options.common);
+  const GivenPrompts given = take_prompts(options.arguments, options.source);
+  if (!options.out.empty()) make_folder(options.out);  // found out before the work, not after it
+  options.statistics.seed = options.common.seed;
+  options.statistics.interactions = !options.no_interactions;
+  StatisticsReport report;
+  std::string device;
+  for (const std::string& name : options.arguments) {
+    report.models.push_back(measure_model(name, given, options.common, options.statistics, device));
+    print_model(options.common, report.models.back());
+  }
+  for (size_t n = 1; n < report.models.size(); ++n) {
+    report.comparisons.push_back(
+        {report.models[0].name, report.models[n].name,
+         compare_statistics(report.models[0], report.models[n], options.common.seed)});
+    print_comparison(options.common, report.comparisons.back());
+  }
+  if (options.common.json.empty() && options.csv.empty() && options.markdown.empty() && options.out.empty())
+    return;
+  nlohmann::json result = to_json(report);
+  result["protocol"] = make_protocol(options.common);
+  result["protocol"]["device"] = device;
+  result["protocol"].update(describe_statistics(options.statistics, given));
+  for (const std::string& name : options.arguments)
+    result["protocol"]["models"].push_back(describe_model_files(name));
+  write_json_result(options.common, result);
+  if (!options.csv.empty()) write_text_file(options.csv, make_csv(report));
+  if (!options.markdown.empty()) write_text_file(options.markdown, make_markdown(report));
+  if (!options.out.empty()) write_folder(options.out, report, result);
+}
+
+}  // namespace
+
+ModelStatistics measure_model(const std::string& name, const GivenPrompts& given, const CommonOptions& common,
+                              StatisticsOptions statistics, std::string& device) {
+  const Transformer model = open_model(name, common);
+  device = model.device().str();
+  const TokenPrompts prompts = tokenise_prompts(given, name, model.config(), common);
+  statistics.beginning = prompts.beginning;
+  statistics.random_from = ordinary_tokens(prompts.tokenizer, model.config().vocabulary);
+  Progress progress("stats " + name, prompts.ids.size(), " prompts");
+  ModelStatistics result = measure_heads(model, prompts.ids, statistics, [&] { progress.advance(1); });
+  result.name = name;
+  return result;
+}
+
+nlohmann::json describe_statistics(const StatisticsOptions& statistics, const GivenPrompts& given) {
+  nlohmann::json rules = nlohmann::json::array();
+  for (const ClassRule& rule : kClassRules)
+    rules.push_back({{"class", rule.name}, {"measure", rule.measure}, {"threshold", rule.threshold}});
+  return {{"prompts", given.description},
+          {"gates", "hard"},
+          {"rows", "i >= 1"},
+          {"interval", "95 %, prompts resampled, 1000 draws"},
+          {"test",
+           "paired sign flips over prompts, two-sided, 10000 draws, p = (1 + hits) / (1 + draws), Holm over "
+           "the table"},
+          {"repeat", {{"tokens", statistics.repeat_length}, {"prompts", statistics.repeat_prompts}}},
+          {"redundancy_level", statistics.redundancy_level},
+          {"interaction_level", statistics.interaction_level},
+          {"classes", rules}};
+}
+
+void add_stats_verb(CLI::App& app) {
+  auto options = std::make_shared<StatsOptions>();
+  CLI::App* verb =
+      app.add_subcommand("stats", "statistics, classes and redundancy of every head; tests between models");
+  verb->add_option("MODEL", options->arguments,
+                   "one or more models, and then the prompt unless an option gives it")
+      ->type_name("... [PROMPT]")
+      ->required()
+      ->expected(1, 64);
+  add_prompt_source_options(*verb, options->source);
+  verb->add_option("--csv", options->csv, "one row per head")->type_name("FILE");
+  verb->add_option("--markdown", options->markdown, "tables to read")->type_name("FILE");
+  verb->add_option("--out", options->out, "folder for all of it, with the figures as SVG and PNG")
+      ->type_name("DIR");
+  verb->add_option("--repeat", options->statistics.repeat_length,
+                   "random tokens that are repeated, for induction")
+      ->type_name("S")
+      ->check(between(2, 1 << 20))
+      ->capture_default_str();
+  verb->add_option("--redundancy", options->statistics.redundancy_level,
+                   "correlation from which two heads are alike")
+      ->type_name("R")
+      ->check(between(0.0, 1.0))
+      ->capture_default_str();
+  verb->add_option("--interaction", options->statistics.interaction_level,
+                   "share from which two heads interact strongly")
+      ->type_name("X")
+      ->check(between(0.0, 1e9))
+      ->capture_default_str();
+  verb->add_flag("--no-interactions", options->no_interactions,
+                 "leave out interacting pairs, the slow part of large models");
+  add_common_options(*verb, options->common);
+  verb->footer(
+      "The first model is compared with each of the others. docs/statistics.md has every definition.\n"
+      "Examples:\n"
+      "  openwork stats openwork-8m --prompts sample\n"
+      "  openwork stats openwork-8m openwork-8m-sparse --prompts sample --out statistics\n"
+      "  openwork stats openwork-8m \"When Mary and John went to the store, John gave a drink to\" --csv "
+      "heads.csv");
+  verb->callback([options] { run_stats(*options); });
+}
+
+}  // namespace openwork

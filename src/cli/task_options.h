@@ -1,0 +1,46 @@
+// What ablate, circuit and bench circuit share: the options that name a task, making it for a model, and its
+// part of the protocol.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "analyze/sweep.h"
+#include "analyze/task.h"
+#include "cli/common.h"
+#include "model/transformer.h"
+#include "train/stop.h"
+
+namespace openwork {
+
+struct TaskOptions {
+  std::string task;
+  int64_t prompts = 0;  // 0: 24 drawn, or all of a file
+};
+
+void add_task_options(CLI::App& verb, TaskOptions& options);
+
+// The task with this model's tokens.
+Task open_task(const std::string& model_name, const Transformer& model, const TaskOptions& options,
+               const CommonOptions& common, uint64_t seed);
+
+// {"task", "prompts", "tokens", "metric", "seed" or "sha256" of the file, "first": the first prompt's clean
+// ids}
+nlohmann::json describe_task(const Task& task);
+
+// A sweep kept in `file`, or beside the JSON output, that ends at SIGINT or SIGTERM.
+class KeptSweep {
+ public:
+  KeptSweep(const std::string& file, const CommonOptions& common, const nlohmann::json& key);
+  Sweep& sweep() { return sweep_; }
+  // Runs `work`; a sweep that was stopped leaves the program with 128 + signal.
+  void guard(const std::function<void()>& work);
+
+ private:
+  StopSignals signals_;
+  Sweep sweep_;
+};
+
+// "L5H1,m3" cut at commas.
+std::vector<std::string> split_names(const std::string& text);
+
+}  // namespace openwork

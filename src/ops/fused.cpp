@@ -1,0 +1,162 @@
+// The operators of fused.h: their schemas, what they are in ATen's calls, and their gradients where a GPU
+// kernel (cuda/fused.cpp) computes them.
+#include "ops/fused.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+namespace openwork {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kAlignment = 8;  // elements of two bytes: the 16 bytes that tensor cores load at once
+
+template <typename Signature>
+auto find_kernel(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+// The kernels take what training uses; the rest goes through ATen.
+bool has_kernel(const Tensor& x) {
+  if (!x.is_cuda() || x.scalar_type() == at::kDouble || x.numel() == 0) return false;
+  static const auto schema = c10::Dispatcher::singleton().findSchemaOrThrow("openwork::rotate_pairs", "");
+  return schema.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+}
+
+Tensor call_rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool back) {
+  static const auto kernel =
+      find_kernel<Tensor(const Tensor&, const Tensor&, const Tensor&, bool)>("openwork::rotate_pairs");
+  return kernel.call(x, cosine, sine, back);
+}
+
+Tensor rotate_plainly(const Tensor& x, const Tensor& cosine_table, const Tensor& sine_table) {
+  const int64_t half = cosine_table.size(1);
+  const Tensor cosine = cosine_table.unsqueeze(1), sine = sine_table.unsqueeze(1);  // [T, 1, half]
+  const Tensor first = x.narrow(-1, 0, half), second = x.narrow(-1, half, half);
+  std::vector<Tensor> parts = {first * cosine - second * sine, second * cosine + first * sine};
+  if (x.size(-1) > 2 * half) parts.push_back(x.narrow(-1, 2 * half, x.size(-1) - 2 * half));
+  return at::cat(parts, -1);
+}
+
+// A rotation's gradient is the rotation back.
+struct RotatePairs : torch::autograd::Function<RotatePairs> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cosine, const Tensor& sine) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    context->save_for_backward({cosine, sine});
+    return call_rotate(x, cosine, sine, false);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const auto saved = context->get_saved_variables();
+    return {call_rotate(grads[0], saved[0], saved[1], true), Tensor(), Tensor()};
+  }
+};
+
+struct SiluProduct : torch::autograd::Function<SiluProduct> {
+  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& linear) {
+    static const auto kernel = find_kernel<Tensor(const Tensor&, const Tensor&)>("openwork::silu_product");
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    context->save_for_backward({gate, linear});
+    return kernel.call(gate, linear);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    static const auto kernel =
+        find_kernel<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&)>(
+            "openwork::silu_product_backward");
+    const auto saved = context->get_saved_variables();
+    const auto [gate, linear] = kernel.call(grads[0], saved[0], saved[1]);
+    return {gate, linear};
+  }
+};
+
+struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
+  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets) {
+    static const auto kernel =
+        find_kernel<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&)>("openwork::cross_entropy");
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const auto [losses, log_sum_exp] = kernel.call(logits, targets);
+    context->save_for_backward({logits, targets, log_sum_exp});
+    return losses.mean();
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    static const auto kernel =
+        find_kernel<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>(
+            "openwork::cross_entropy_backward");
+    const auto saved = context->get_saved_variables();
+    return {kernel.call(grads[0], saved[0], saved[1], saved[2]), Tensor()};
+  }
+};
+
+// The product into rows padded to the alignment. What is left of V beyond a multiple of it is a product of
+// its own: cuBLAS takes its slow unaligned kernels for the whole where V itself is odd.
+struct AlignedProduct : torch::autograd::Function<AlignedProduct> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    context->save_for_backward({x, weight});
+    const int64_t V = weight.size(0), whole = V / kAlignment * kAlignment;
+    Tensor out = at::empty_strided({x.size(0), V}, {whole + kAlignment, 1}, x.options());
+    for (const auto& [from, count] : parts(V)) {
+      Tensor part = out.narrow(1, from, count);
+      at::mm_out(part, x, weight.narrow(0, from, count).t());
+    }
+    return out;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &grad = grads[0];
+    Tensor grad_x, grad_weight = at::empty_like(weight);
+    for (const auto& [from, count] : parts(weight.size(0))) {
+      const Tensor slopes = grad.narrow(1, from, count), rows = weight.narrow(0, from, count);
+      grad_x = grad_x.defined() ? at::addmm(grad_x, slopes, rows) : at::mm(slopes, rows);
+      Tensor part = grad_weight.narrow(0, from, count);
+      at::mm_out(part, slopes.t(), x);
+    }
+    return {grad_x, grad_weight};
+  }
+
+ private:
+  static std::vector<std::pair<int64_t, int64_t>> parts(int64_t V) {
+    const int64_t whole = V / kAlignment * kAlignment;
+    if (whole == 0) return {{0, V}};
+    return {{0, whole}, {whole, V - whole}};
+  }
+};
+
+}  // namespace
+
+Tensor rotate_pairs(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
+  return has_kernel(x) ? RotatePairs::apply(x, cosine, sine) : rotate_plainly(x, cosine, sine);
+}
+
+Tensor silu_product(const Tensor& gate, const Tensor& linear) {
+  return has_kernel(gate) ? SiluProduct::apply(gate, linear) : at::silu(gate) * linear;
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
+  return has_kernel(logits) ? CrossEntropy::apply(logits, targets)
+                            : at::cross_entropy_loss(logits.to(at::kFloat), targets);
+}
+
+Tensor project_to_vocabulary(const Tensor& x, const Tensor& weight) {
+  const bool aligned = weight.size(0) % kAlignment == 0 || x.element_size() != 2 || !x.is_cuda();
+  if (aligned || x.numel() == 0) return at::linear(x, weight);
+  const Tensor rows = x.reshape({-1, x.size(-1)});
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  return AlignedProduct::apply(rows, weight).view(sizes);
+}
+
+TORCH_LIBRARY_FRAGMENT(openwork, library) {
+  library.def("rotate_pairs(Tensor x, Tensor cosine, Tensor sine, bool back) -> Tensor");
+  library.def("silu_product(Tensor gate, Tensor linear) -> Tensor");
+  library.def("silu_product_backward(Tensor grad, Tensor gate, Tensor linear) -> (Tensor, Tensor)");
+  library.def("cross_entropy(Tensor logits, Tensor targets) -> (Tensor losses, Tensor log_sum_exp)");
+  library.def(
+      "cross_entropy_backward(Tensor grad, Tensor logits, Tensor targets, Tensor log_sum_exp) -> Tensor");
+}
+
+}  // namespace openwork

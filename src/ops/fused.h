@@ -1,0 +1,24 @@
+// Small operators between attention and matrix products, each one kernel forward and one backward on the GPU
+// where ATen's own would be several passes over memory; on other devices they are those ATen calls, which is
+// also what the kernels are tested against. First derivatives only.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace openwork {
+
+// Rotary positions: pairs (x_n, x_{n + half}) turned by their position's angle, what lies beyond 2 half kept.
+//   x [B, T, heads, d]; cosine, sine [T, half] of x's dtype; the result is contiguous.
+at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine);
+
+// silu(gate) * linear, both of one shape.
+at::Tensor silu_product(const at::Tensor& gate, const at::Tensor& linear);
+
+// The mean over rows of -log softmax(logits)[target], in float32 whatever the logits are.
+//   logits [N, V], rows contiguous; targets [N] int64 in [0, V).
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
+
+// x W^T for x [..., in] and W [V, in], rows of the result starting at aligned addresses whatever V is: tensor
+// cores want that, and vocabularies of 50,257 exist. The same as at::linear where V is a multiple of 8.
+at::Tensor project_to_vocabulary(const at::Tensor& x, const at::Tensor& weight);
+
+}  // namespace openwork

@@ -1,0 +1,169 @@
+#include "report/comparison_page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analyze/head_classes.h"
+#include "io/atomic_file.h"
+#include "io/safe_files.h"
+#include "report/comparison_sections.h"
+#include "report/head_sprites.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string names_of(const std::vector<const HeadRecord*>& heads) {
+  std::vector<std::string> names;
+  for (const HeadRecord* head : heads) names.push_back(head_name(head->layer, head->head));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void add_loss_findings(const ComparisonRecord& record, std::vector<std::string>& out) {
+  if (record.losses.size() != 2) return;
+  const LossRecord &dense = record.losses[0], &sparse = record.losses[1];
+  out.push_back(
+      fmt::format("{} keeps {:.3g} % of {}'s attention edges; its loss is {:.3f} nats per token against "
+                  "{:.3f} ({:+.3f}), on {}.",
+                  sparse.name, 100 * sparse.kept_edges, dense.name, sparse.nats_per_token,
+                  dense.nats_per_token, sparse.nats_per_token - dense.nats_per_token, record.loss_data));
+  out.push_back(fmt::format("{} of its {} heads are open there, {} never open.", sparse.open_heads,
+                            sparse.heads, sparse.closed_heads));
+}
+
+void add_statistics_findings(const StatisticsReport& report, std::vector<std::string>& out) {
+  for (const ModelComparison& comparison : report.comparisons) {
+    for (const ComparisonRow& row : comparison.rows) {
+      if (row.p_corrected > 0.05) continue;
+      out.push_back(fmt::format("{}: {} to {} (p {}{}, {} prompts).", row.title, format_value(row.dense),
+                                format_value(row.sparse), row.p_corrected < 0.0002 ? "" : "= ",
+                                format_p(row.p_corrected), row.prompts));
+    }
+  }
+  for (const ModelStatistics& model : report.models) {
+    std::vector<const HeadRecord*> induction = leading_heads(model, Statistic::kInduction, 4);
+    std::erase_if(induction, [](const HeadRecord* head) { return head->kind != HeadClass::kInduction; });
+    out.push_back(fmt::format("{}: {} distinct heads at a pattern correlation of {}{}{}.", model.name,
+                              model.redundancy.distinct, model.redundancy.level,
+                              induction.empty() ? "" : "; induction in ", names_of(induction)));
+  }
+}
+
+void add_task_findings(const std::vector<TaskRecord>& tasks, std::vector<std::string>& out) {
+  for (const TaskRecord& task : tasks) {
+    std::vector<std::string> sizes;
+    for (const TaskModel& model : task.models)
+      sizes.push_back(fmt::format("{} of {} heads in {}", model.circuit.size(), model.heads, model.name));
+    out.push_back(fmt::format("{}: {} % of the effect needs {}.", task.task, 100 * task.threshold,
+                              fmt::join(sizes, ", ")));
+  }
+}
+
+nlohmann::json to_json(const TaskRecord& task) {
+  nlohmann::json models = nlohmann::json::array();
+  for (const TaskModel& model : task.models) {
+    models.push_back({{"name", model.name},
+                      {"clean_metric", model.clean},
+                      {"corrupt_metric", model.corrupt},
+                      {"effects", model.effects},
+                      {"circuit", model.circuit},
+                      {"heads_at_threshold", model.circuit.size()},
+                      {"interval", {model.circuit_interval.low, model.circuit_interval.high}},
+                      {"faithfulness", model.faithfulness}});
+  }
+  return {
+      {"task", task.task},         {"metric", task.metric},
+      {"ablation", task.ablation}, {"threshold", task.threshold},
+      {"prompts", task.prompts},   {"models", models},
+      {"ratio", task.ratio},       {"ratio_interval", {task.ratio_interval.low, task.ratio_interval.high}}};
+}
+
+// Each figure in both forms, so that one can be put into a paper.
+void write_figures(const ComparisonRecord& record, const fs::path& folder) {
+  make_folder(folder);
+  std::vector<NamedFigure> figures = draw_statistics(record.statistics);
+  figures.insert(figures.end(), record.head_grid.begin(), record.head_grid.end());
+  figures.insert(figures.end(), record.scatter.begin(), record.scatter.end());
+  for (const TaskRecord& task : record.tasks)
+    figures.insert(figures.end(), task.figures.begin(), task.figures.end());
+  for (const NamedFigure& figure : figures) {
+    draw::write_figure(figure.figure, folder / (figure.name + ".svg"));
+    draw::write_figure(figure.figure, folder / (figure.name + ".png"));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> list_findings(const ComparisonRecord& record) {
+  std::vector<std::string> findings;
+  add_loss_findings(record, findings);
+  add_task_findings(record.tasks, findings);
+  add_statistics_findings(record.statistics, findings);
+  return findings;
+}
+
+nlohmann::json to_json(const ComparisonRecord& record) {
+  nlohmann::json result = to_json(record.statistics), losses = nlohmann::json::array(),
+                 tasks = nlohmann::json::array(), samples = nlohmann::json::array();
+  for (const LossRecord& loss : record.losses) {
+    losses.push_back({{"name", loss.name},
+                      {"nats_per_token", loss.nats_per_token},
+                      {"interval", {loss.interval.low, loss.interval.high}},
+                      {"bits_per_byte", loss.bits_per_byte},
+                      {"kept_edges", loss.kept_edges},
+                      {"open_heads", loss.open_heads},
+                      {"closed_heads", loss.closed_heads},
+                      {"tokens", loss.tokens},
+                      {"documents", loss.documents}});
+  }
+  for (const TaskRecord& task : record.tasks) tasks.push_back(to_json(task));
+  for (const SampleRecord& sample : record.samples)
+    samples.push_back({{"prompt", sample.prompt}, {"continuations", sample.continuations}});
+  result.update({{"findings", list_findings(record)},
+                 {"prompt", record.prompt},
+                 {"tokens", record.tokens},
+                 {"losses", losses},
+                 {"tasks", tasks},
+                 {"samples", samples},
+                 {"protocol", record.protocol}});
+  return result;
+}
+
+Page make_comparison_page(const ComparisonRecord& record) {
+  Page page;
+  page.title = fmt::format("{}", fmt::join(record.models, " beside "));
+  page.lead =
+      "What attention does in a dense model and in its sparse twin: heads, statistics, circuits, text.";
+  const std::vector<std::string> findings = list_findings(record);
+  const std::vector<PageSection> sections = {
+      {"found", "What was found", summary_section(record, findings)},
+      {"models", "Models", loss_section(record)},
+      {"heads", "Heads", heads_section(record)},
+      {"statistics", "Statistics", statistics_section(record)},
+      {"scatter", "Scatter", scatter_section(record)},
+      {"circuits", "Ablation and circuits", tasks_section(record)},
+      {"text", "Text", samples_section(record)},
+      {"protocol", "Protocol", protocol_section(record)},
+  };
+  for (const PageSection& section : sections) {
+    if (!section.html.empty()) page.sections.push_back(section);
+  }
+  page.data = {{"palette", sprite_palette()}, {"tokens", record.tokens}, {"models", record.models}};
+  page.footer =
+      fmt::format("Made by {}. Figures and numbers lie beside this page: figures/, comparison.json.",
+                  record.protocol.value("program", "openwork"));
+  return page;
+}
+
+size_t write_comparison(const ComparisonRecord& record, const fs::path& folder) {
+  make_folder(folder);
+  write_figures(record, folder / "figures");
+  write_text_file(folder / "comparison.json",
+                  to_json(record).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  const std::string html = render_page(make_comparison_page(record));
+  write_text_file(folder / "index.html", html);
+  return html.size();
+}
+
+}  // namespace openwork

@@ -1,0 +1,157 @@
+#include "report/statistics_figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analyze/head_classes.h"
+#include "draw/paired_change.h"
+#include "draw/stacked_bars.h"
+#include "draw/strip_chart.h"
+
+namespace openwork {
+namespace {
+
+constexpr draw::Colour kBlankGrey{0.90, 0.91, 0.92};
+
+// The classes that occur in any of the models, in the order of the table: a legend without what is not there.
+std::vector<size_t> classes_seen(const StatisticsReport& report) {
+  std::vector<size_t> seen;
+  for (size_t n = 0; n < kClassCount; ++n) {
+    const auto has = [&](const ModelStatistics& model) { return count_classes(model)[n] > 0; };
+    if (std::any_of(report.models.begin(), report.models.end(), has)) seen.push_back(n);
+  }
+  return seen;
+}
+
+// A class keeps its colour whichever others are shown.
+draw::Colour class_colour(size_t kind) {
+  return kind == 0 ? kBlankGrey : draw::category_colour(static_cast<int>(kind) - 1);
+}
+
+std::vector<std::string> layer_names(const StatisticsReport& report) {
+  int64_t layers = 0;
+  for (const ModelStatistics& model : report.models) layers = std::max(layers, model.layers);
+  std::vector<std::string> names;
+  for (int64_t layer = 0; layer < layers; ++layer) names.push_back(fmt::format("L{}", layer));
+  return names;
+}
+
+std::string prompts_note(const ModelStatistics& model) {
+  const auto [low, high] = std::minmax_element(model.prompt_tokens.begin(), model.prompt_tokens.end());
+  return fmt::format("{} prompts of {} to {} tokens.", model.prompt_tokens.size(), *low, *high);
+}
+
+draw::Colour model_colour(const StatisticsReport& report, size_t index) {
+  if (report.models.size() > 2) return draw::category_colour(static_cast<int>(index));
+  return index == 0 && (report.models.size() == 2 || !report.models[0].gated) ? draw::kDense : draw::kSparse;
+}
+
+}  // namespace
+
+draw::Figure draw_class_composition(const StatisticsReport& report) {
+  const std::vector<size_t> seen = classes_seen(report);
+  draw::StackedBars bars;
+  bars.caption.title = "Kinds of heads by layer";
+  bars.caption.note = prompts_note(report.models.front()) + " Classes by shares of each head's mass.";
+  bars.places = layer_names(report);
+  bars.y_name = "heads";
+  bars.width = std::clamp(140.0 + 22.0 * static_cast<double>(bars.places.size()), 420.0, 760.0);
+  for (const size_t kind : seen) {
+    bars.parts.push_back(class_name(static_cast<HeadClass>(kind)));
+    bars.colours.push_back(class_colour(kind));
+  }
+  for (const ModelStatistics& model : report.models) {
+    draw::BarGroup group{model.name, {}};
+    const auto counts = count_classes_by_layer(model);
+    for (size_t layer = 0; layer < bars.places.size(); ++layer) {
+      std::vector<double>& heights = group.heights.emplace_back();
+      for (const size_t kind : seen)
+        heights.push_back(layer < counts.size() ? static_cast<double>(counts[layer][kind]) : 0);
+    }
+    bars.groups.push_back(std::move(group));
+  }
+  return draw_stacked_bars(bars);
+}
+
+draw::Figure draw_density(const StatisticsReport& report) {
+  draw::StripChart chart;
+  chart.caption.title = "Kept edges by head";
+  chart.caption.note =
+      prompts_note(report.models.front()) + " One dot per head; heads that keep none lie on the axis.";
+  chart.y_name = "share of causal pairs";
+  chart.y_logarithmic = true;
+  chart.places = layer_names(report);
+  chart.width = std::clamp(140.0 + 30.0 * static_cast<double>(chart.places.size()), 420.0, 900.0);
+  for (size_t n = 0; n < report.models.size(); ++n) {
+    draw::StripSeries series{report.models[n].name, std::vector<std::vector<double>>(chart.places.size()),
+                             model_colour(report, n)};
+    for (const HeadRecord& record : report.models[n].records) {
+      series.values[static_cast<size_t>(record.layer)].push_back(record.mean[Statistic::kDensity]);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return draw_strip_chart(chart);
+}
+
+draw::Figure draw_head_changes(const ModelStatistics& dense, const ModelStatistics& sparse) {
+  draw::PairedChange change;
+  change.caption.title = "What changes in each head";
+  change.caption.subtitle = fmt::format("{} to {}: one line per head", dense.name, sparse.name);
+  change.left = "dense", change.right = "sparse";
+  for (const Statistic statistic :
+       {Statistic::kMass, Statistic::kPeak, Statistic::kEntropy, Statistic::kSelf, Statistic::kPrevious,
+        Statistic::kSink, Statistic::kLocal, Statistic::kInduction}) {
+    draw::PairedQuantity quantity;
+    quantity.name = kStatistics[static_cast<size_t>(statistic)].title;
+    double before = 0, after = 0;
+    for (size_t n = 0; n < dense.records.size(); ++n) {
+      const double a = dense.records[n].mean[statistic], b = sparse.records[n].mean[statistic];
+      if (std::isnan(a) || std::isnan(b)) continue;
+      quantity.before.push_back(a), quantity.after.push_back(b);
+      before += a, after += b;
+    }
+    if (quantity.before.empty()) continue;
+    const auto count = static_cast<double>(quantity.before.size());
+    quantity.note = fmt::format("mean {} to {}", format_value(before / count), format_value(after / count));
+    change.quantities.push_back(std::move(quantity));
+  }
+  return draw_paired_change(change);
+}
+
+draw::Figure draw_prompt_changes(const ModelComparison& comparison) {
+  draw::PairedChange change;
+  change.caption.title = "What changes on each prompt";
+  change.caption.subtitle = fmt::format("{} to {}: one line per prompt", comparison.dense, comparison.sparse);
+  change.caption.note =
+      "p: paired sign flips over prompts, two-sided, 10,000 draws, Holm-corrected over the table.";
+  change.left = "dense", change.right = "sparse";
+  for (const ComparisonRow& row : comparison.rows) {
+    change.quantities.push_back(
+        {row.title, row.dense_by_prompt, row.sparse_by_prompt,
+         fmt::format("p {}{}", row.p_corrected < 0.0002 ? "" : "= ", format_p(row.p_corrected)), false});
+  }
+  return draw_paired_change(change);
+}
+
+std::vector<NamedFigure> draw_statistics(const StatisticsReport& report) {
+  std::vector<NamedFigure> figures;
+  figures.push_back({"classes", "Stacked bars: how many heads of each class every layer has.",
+                     draw_class_composition(report)});
+  figures.push_back(
+      {"density", "Dots: the share of causal pairs that each head keeps, by layer.", draw_density(report)});
+  for (size_t n = 0; n < report.comparisons.size(); ++n) {
+    const ModelStatistics &dense = report.models[0], &sparse = report.models[n + 1];
+    const std::string suffix = report.comparisons.size() > 1 ? fmt::format("_{}", n + 1) : "";
+    if (dense.layers == sparse.layers && dense.heads == sparse.heads) {
+      figures.push_back({"change" + suffix, "Lines from each head's dense value to its sparse one.",
+                         draw_head_changes(dense, sparse)});
+    }
+    figures.push_back({"prompts" + suffix,
+                       "Lines from each prompt's dense value to its sparse one, with tests.",
+                       draw_prompt_changes(report.comparisons[n])});
+  }
+  return figures;
+}
+
+}  // namespace openwork

@@ -1,0 +1,28 @@
+// Head statistics as figures: which classes each layer is made of, how dense each head is, and what changes
+// from one model to the other, by head and by prompt.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "draw/figure.h"
+#include "report/statistics_tables.h"
+
+namespace openwork {
+
+struct NamedFigure {
+  std::string name;  // of its files: classes -> classes.svg, classes.png
+  std::string text;  // what a person who cannot see it is told
+  draw::Figure figure;
+};
+
+draw::Figure draw_class_composition(const StatisticsReport& report);
+draw::Figure draw_density(const StatisticsReport& report);
+// One thin line per head; both models must have the same heads.
+draw::Figure draw_head_changes(const ModelStatistics& dense, const ModelStatistics& sparse);
+// One thin line per prompt, with the paired tests.
+draw::Figure draw_prompt_changes(const ModelComparison& comparison);
+
+// All of them that the report has the numbers for.
+std::vector<NamedFigure> draw_statistics(const StatisticsReport& report);
+
+}  // namespace openwork

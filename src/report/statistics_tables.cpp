@@ -1,0 +1,214 @@
+#include "report/statistics_tables.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "analyze/head_classes.h"
+
+namespace openwork {
+namespace {
+
+nlohmann::json number_or_null(double value) {
+  return std::isnan(value) ? nlohmann::json() : nlohmann::json(value);
+}
+
+nlohmann::json head_to_json(const HeadRecord& record) {
+  nlohmann::json head = {{"name", head_name(record.layer, record.head)},
+                         {"layer", record.layer},
+                         {"head", record.head},
+                         {"class", class_name(record.kind)},
+                         {"diagonal_dominant", record.diagonal_dominant}};
+  for (size_t s = 0; s < kStatisticCount; ++s) {
+    head[kStatistics[s].key] = {
+        {"mean", number_or_null(record.mean.values[s])},
+        {"interval", {number_or_null(record.low.values[s]), number_or_null(record.high.values[s])}}};
+  }
+  return head;
+}
+
+nlohmann::json redundancy_to_json(const ModelStatistics& model) {
+  nlohmann::json groups = nlohmann::json::array();
+  for (const RedundancyGroup& group : model.redundancy.groups) {
+    nlohmann::json names = nlohmann::json::array();
+    for (const int64_t head : group.heads) names.push_back(head_name(model, head));
+    groups.push_back(
+        {{"heads", names}, {"size", group.heads.size()}, {"lowest_correlation", group.lowest_correlation}});
+  }
+  return {{"level", model.redundancy.level},
+          {"groups", groups},
+          {"blank", model.redundancy.blank},
+          {"distinct", model.redundancy.distinct}};
+}
+
+nlohmann::json interactions_to_json(const ModelStatistics& model) {
+  if (model.interactions.pairs_by_prompt.empty()) return nullptr;
+  nlohmann::json strongest = nlohmann::json::array();
+  for (const InteractingPair& pair : model.interactions.strongest) {
+    strongest.push_back({{"earlier", head_name(model, pair.earlier)},
+                         {"later", head_name(model, pair.later)},
+                         {"side", std::string(1, pair.side)},
+                         {"share", pair.share}});
+  }
+  return {{"level", model.interactions.level},
+          {"pairs_by_prompt", model.interactions.pairs_by_prompt},
+          {"strongest", strongest}};
+}
+
+void append_model_markdown(const ModelStatistics& model, std::string& out) {
+  out += fmt::format("## {}\n{} layers of {} heads, {} prompts. Classes:\n\n| class | heads |\n|---|---|\n",
+                     model.name, model.layers, model.heads, model.prompt_tokens.size());
+  const std::vector<int64_t> counts = count_classes(model);
+  for (size_t n = 0; n < kClassCount; ++n)
+    out += fmt::format("| {} | {} |\n", class_name(static_cast<HeadClass>(n)), counts[n]);
+  out += fmt::format("\nRedundancy at a correlation of {}: {} groups, {} distinct heads, {} blank.\n",
+                     model.redundancy.level, model.redundancy.groups.size(), model.redundancy.distinct,
+                     model.redundancy.blank);
+  for (const RedundancyGroup& group : model.redundancy.groups) {
+    std::vector<std::string> names;
+    for (const int64_t head : group.heads) names.push_back(head_name(model, head));
+    out +=
+        fmt::format("- {} (lowest correlation {:.3f})\n", fmt::join(names, ", "), group.lowest_correlation);
+  }
+  out += "\n| head | class |";
+  for (const StatisticName& statistic : kStatistics) out += fmt::format(" {} |", statistic.title);
+  out += "\n|---|---|";
+  for (size_t s = 0; s < kStatisticCount; ++s) out += "---|";
+  out += "\n";
+  for (const HeadRecord& record : model.records) {
+    out += fmt::format("| {} | {} |", head_name(record.layer, record.head), class_name(record.kind));
+    for (const double value : record.mean.values) out += fmt::format(" {} |", format_value(value));
+    out += "\n";
+  }
+  out += "\n";
+}
+
+void append_comparison_markdown(const ModelComparison& comparison, std::string& out) {
+  out += fmt::format(
+      "## {} against {}\n\n| | {} | {} | difference | 95 % interval | p | p, Holm | prompts "
+      "|\n|---|---|---|---|---|---|---|---|\n",
+      comparison.sparse, comparison.dense, comparison.dense, comparison.sparse);
+  for (const ComparisonRow& row : comparison.rows) {
+    out +=
+        fmt::format("| {} | {} | {} | {} | [{}, {}] | {} | {} | {} |\n", row.title, format_value(row.dense),
+                    format_value(row.sparse), format_value(row.difference), format_value(row.low),
+                    format_value(row.high), format_p(row.p), format_p(row.p_corrected), row.prompts);
+  }
+  out += "\n";
+}
+
+}  // namespace
+
+std::string format_value(double value) {
+  if (std::isnan(value)) return "–";
+  if (value == 0) return "0";
+  if (std::abs(value) >= 100) return fmt::format("{:.0f}", value);
+  if (std::abs(value) >= 10) return fmt::format("{:.1f}", value);
+  if (std::abs(value) >= 0.001) return fmt::format("{:.3f}", value);
+  return fmt::format("{:.1e}", value);
+}
+
+std::string format_p(double p) {
+  return p < 0.0002 ? "< 0.0002" : fmt::format("{:.4f}", p);
+}
+
+std::vector<std::vector<int64_t>> count_classes_by_layer(const ModelStatistics& model) {
+  std::vector<std::vector<int64_t>> counts(static_cast<size_t>(model.layers),
+                                           std::vector<int64_t>(kClassCount, 0));
+  for (const HeadRecord& record : model.records)
+    ++counts[static_cast<size_t>(record.layer)][static_cast<size_t>(record.kind)];
+  return counts;
+}
+
+std::vector<int64_t> count_classes(const ModelStatistics& model) {
+  std::vector<int64_t> counts(kClassCount, 0);
+  for (const HeadRecord& record : model.records) ++counts[static_cast<size_t>(record.kind)];
+  return counts;
+}
+
+std::vector<const HeadRecord*> leading_heads(const ModelStatistics& model, Statistic statistic,
+                                             size_t count) {
+  std::vector<const HeadRecord*> order;
+  for (const HeadRecord& record : model.records) {
+    if (!std::isnan(record.mean[statistic])) order.push_back(&record);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto* a, auto* b) { return a->mean[statistic] > b->mean[statistic]; });
+  order.resize(std::min(order.size(), count));
+  return order;
+}
+
+nlohmann::json to_json(const ModelStatistics& model) {
+  nlohmann::json heads = nlohmann::json::array(), classes = nlohmann::json::object();
+  for (const HeadRecord& record : model.records) heads.push_back(head_to_json(record));
+  const std::vector<int64_t> counts = count_classes(model);
+  for (size_t n = 0; n < kClassCount; ++n) classes[class_name(static_cast<HeadClass>(n))] = counts[n];
+  return {{"name", model.name},
+          {"layers", model.layers},
+          {"heads_per_layer", model.heads},
+          {"gated", model.gated},
+          {"prompt_tokens", model.prompt_tokens},
+          {"repeat_length", model.repeat_length},
+          {"repeat_prompts", model.repeat_prompts},
+          {"uniform_local", model.uniform_local},
+          {"classes", classes},
+          {"heads", heads},
+          {"redundancy", redundancy_to_json(model)},
+          {"interactions", interactions_to_json(model)}};
+}
+
+nlohmann::json to_json(const ModelComparison& comparison) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const ComparisonRow& row : comparison.rows) {
+    rows.push_back({{"key", row.key},
+                    {"title", row.title},
+                    {"dense", row.dense},
+                    {"sparse", row.sparse},
+                    {"difference", row.difference},
+                    {"interval", {row.low, row.high}},
+                    {"p", row.p},
+                    {"p_holm", row.p_corrected},
+                    {"prompts", row.prompts}});
+  }
+  return {{"dense", comparison.dense}, {"sparse", comparison.sparse}, {"rows", rows}};
+}
+
+nlohmann::json to_json(const StatisticsReport& report) {
+  nlohmann::json models = nlohmann::json::array(), comparisons = nlohmann::json::array();
+  for (const ModelStatistics& model : report.models) models.push_back(to_json(model));
+  for (const ModelComparison& comparison : report.comparisons) comparisons.push_back(to_json(comparison));
+  return {{"models", models}, {"comparisons", comparisons}};
+}
+
+std::string make_csv(const StatisticsReport& report) {
+  std::string out = "model,layer,head,class,diagonal_dominant";
+  for (const StatisticName& statistic : kStatistics)
+    out += fmt::format(",{0},{0}_low,{0}_high", statistic.key);
+  out += "\n";
+  const auto cell = [](double value) { return std::isnan(value) ? std::string() : fmt::format("{}", value); };
+  for (const ModelStatistics& model : report.models) {
+    // A name may hold a comma or a quote: it is quoted, with its own quotes doubled.
+    std::string name = "\"";
+    for (const char c : model.name) name += c == '"' ? "\"\"" : std::string(1, c);
+    for (const HeadRecord& record : model.records) {
+      out += fmt::format("{}\",{},{},{},{}", name, record.layer, record.head, class_name(record.kind),
+                         record.diagonal_dominant ? 1 : 0);
+      for (size_t s = 0; s < kStatisticCount; ++s) {
+        out += fmt::format(",{},{},{}", cell(record.mean.values[s]), cell(record.low.values[s]),
+                           cell(record.high.values[s]));
+      }
+      out += "\n";
+    }
+  }
+  return out;
+}
+
+std::string make_markdown(const StatisticsReport& report) {
+  std::string out = "# Head statistics\n\n";
+  for (const ModelComparison& comparison : report.comparisons) append_comparison_markdown(comparison, out);
+  for (const ModelStatistics& model : report.models) append_model_markdown(model, out);
+  return out;
+}
+
+}  // namespace openwork

@@ -1,0 +1,60 @@
+#include "text/prompt_file.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "io/json.h"
+#include "text/byte_source.h"
+
+namespace openwork {
+namespace {
+
+constexpr size_t kLargestFile = size_t{1} << 28;  // prompts, not a corpus
+
+std::string read_all(const std::filesystem::path& path) {
+  const std::unique_ptr<ByteSource> source = open_byte_source(path);
+  std::string text;
+  std::string buffer(1 << 16, '\0');
+  while (const size_t count = source->read(buffer.data(), buffer.size())) {
+    text.append(buffer, 0, count);
+    if (text.size() > kLargestFile)
+      fail_input("more than 256 MB of prompts", path.string(), "give fewer prompts");
+  }
+  return text;
+}
+
+std::string read_json_prompt(std::string_view line, const std::string& where) {
+  const nlohmann::json value = parse_json(line, where);
+  for (const char* key : {"text", "prompt", "clean"}) {
+    if (value.is_object() && value.contains(key) && value[key].is_string()) return value[key];
+  }
+  fail_input("a line without \"text\", \"prompt\" or \"clean\"", where,
+             "write it like {\"text\": \"A prompt\"}");
+}
+
+}  // namespace
+
+std::vector<std::string> read_prompt_file(const std::filesystem::path& path) {
+  const std::string text = read_all(path);
+  if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
+    fail_input(fmt::format("invalid UTF-8 at byte {}", bad), path.string(), "save the prompts as UTF-8");
+  }
+  const bool json = path.string().find(".jsonl") != std::string::npos || text.starts_with('{');
+  std::vector<std::string> prompts;
+  for (size_t start = 0, number = 1; start < text.size(); ++number) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    std::string_view line(text.data() + start, end - start);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    start = end + 1;
+    if (line.empty()) continue;
+    prompts.push_back(json ? read_json_prompt(line, fmt::format("{} line {}", path.string(), number))
+                           : std::string(line));
+  }
+  if (prompts.empty()) fail_input("no prompts", path.string(), "write one prompt per line");
+  return prompts;
+}
+
+}  // namespace openwork

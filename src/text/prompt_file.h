@@ -1,0 +1,19 @@
+// Prompts people keep in files, and the ones that come with the program.
+//   for (const std::string& prompt : read_prompt_file("prompts.txt")) ...
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace openwork {
+
+// One prompt per line of a text file, or per line of JSONL ("text", "prompt" or "clean"); packed as .xz or
+// .zst too. Empty lines are passed over. Fails on invalid UTF-8 and where there is no prompt, naming file and
+// line.
+std::vector<std::string> read_prompt_file(const std::filesystem::path& path);
+
+// Short English texts of different kinds (prose, dialogue, lists, repetition, numbers), written for this
+// program.
+const std::vector<std::string>& sample_prompts();
+
+}  // namespace openwork
