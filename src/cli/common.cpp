@@ -57,7 +57,10 @@ nlohmann::json make_protocol(const CommonOptions& options) {
 
 nlohmann::json describe_model_files(const std::string& name) {
   const LocatedModel located = locate_model(name);
-  return {{"name", name}, {"path", located.path.filename().string()}, {"sha256", model_hash(located.path)}};
+  nlohmann::json files = {{"name", name}, {"path", located.path.filename().string()}, {"sha256", model_hash(located.path)}};
+  if (located.adapter)
+    files["adapter"] = {{"path", located.adapter->filename().string()}, {"sha256", model_hash(*located.adapter)}};
+  return files;
 }
 
 std::vector<int64_t> parse_id_list(const std::string& text, const std::string& option) {

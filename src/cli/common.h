@@ -40,7 +40,8 @@ void write_json_result(const CommonOptions& options, const nlohmann::json& resul
 // Program version, device, dtype, seed, threads and beginning-token rule; verbs add models, data and prompts.
 nlohmann::json make_protocol(const CommonOptions& options);
 
-// A protocol's record of model files: {"name", "path" (file name only), "sha256"}.
+// A protocol's record of model files: {"name", "path" (file name only), "sha256"}; of a MODEL+ADAPTER the base's, and
+// "adapter": {"path", "sha256"} beside.
 nlohmann::json describe_model_files(const std::string& name);
 
 // "1,2,3" as numbers; fails naming the option.

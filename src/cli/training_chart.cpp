@@ -25,6 +25,7 @@ LineChart start_chart(const std::string& y_name) {
   LineChart chart;
   chart.width = 520, chart.height = 240;
   chart.x_name = "tokens", chart.y_name = y_name;
+  chart.x_low = 0;
   return chart;
 }
 
@@ -78,7 +79,7 @@ draw::Figure draw_training(const RunReport& report) {
   if (!report.curves.kept_edges.empty()) figures.push_back(draw_kept_edges(report));
   const Evaluation& result = report.result.held_out;
   draw::Caption caption;
-  caption.title = fmt::format("{} of {}", report.verb, report.model);
+  caption.title = fmt::format("{} of {}", report.verb, std::filesystem::path(report.model).filename().string());
   caption.subtitle = fmt::format("held out: {:.4f} nats per token, {:.3f} % of edges kept",
                                  result.nats_per_token, 100 * result.kept_edges);
   caption.note = fmt::format("{} held-out blocks of {} tokens; {} training tokens; seed {}", result.blocks,

@@ -40,13 +40,13 @@ class Loop {
   }
 
   LoopResult run() {
+    const StopSignals signals;
     ranks_.run_first([&] { fs::create_directories(options_.folder); });
     if (options_.resume) restore();
     ranks_.broadcast(weights_.masters());
     weights_.refresh();
     std::optional<MetricsLog> metrics;
     if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
-    const StopSignals signals;
     Progress bar(options_.name, options_.steps > 0 ? options_.steps : std::llround(60 * options_.minutes),
                  options_.steps > 0 ? " steps" : " s");
     start_ = interval_start_ = Clock::now();

@@ -1,12 +1,12 @@
-// sparsify and pretrain as a person runs them, on the CPU: 30 steps, the files they leave, stopping and resuming,
-// and what they refuse.
+// sparsify and pretrain as a person runs them, on the CPU: 30 steps, the files they leave, stopping and
+// resuming, full disks and broken numbers, and what they refuse.
 #include <gmock/gmock.h>
+#include <pty.h>
 
-#include <csignal>
-#include <thread>
-
-#include "cli/command.h"
+#include "base/philox.h"
+#include "cli/training_command.h"
 #include "io/sha256.h"
+#include "io/tensor_file.h"
 
 namespace openwork {
 namespace {
@@ -14,22 +14,25 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// The committed text as many small documents, so that some can be held out.
-std::string write_documents(const ScratchFolder& scratch) {
-  const std::string text = read_file("tests/data/held_out.txt"), path = scratch / "documents.jsonl";
-  std::ofstream file(path);
-  for (size_t at = 0; at + 400 < text.size(); at += 400) {
-    std::string part = text.substr(at, 400);
-    for (char& letter : part) letter = static_cast<unsigned char>(letter) < 128 ? letter : ' ';
-    file << nlohmann::json{{"text", part}}.dump() << "\n";
-  }
-  return path;
-}
-
-std::vector<std::string> sparsify(const ScratchFolder& scratch, const std::string& out, std::vector<std::string> more) {
-  std::vector<std::string> arguments = {"sparsify", "openwork-8m", "--data", scratch / "documents.jsonl", "--out", scratch / out,
-                                        "--held-out", "0.1", "--batch-tokens", "512", "--quiet", "--device", "cpu",
-                                        "--threads", "1", "--held-out-blocks", "4"};
+std::vector<std::string> sparsify(const ScratchFolder& scratch, const std::string& out,
+                                  std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"sparsify",
+                                        "openwork-8m",
+                                        "--data",
+                                        scratch / "documents.jsonl",
+                                        "--out",
+                                        scratch / out,
+                                        "--held-out",
+                                        "0.1",
+                                        "--batch-tokens",
+                                        "256",
+                                        "--quiet",
+                                        "--device",
+                                        "cpu",
+                                        "--threads",
+                                        "1",
+                                        "--held-out-blocks",
+                                        "4"};
   if (std::find(more.begin(), more.end(), "--context") == more.end()) {
     arguments.insert(arguments.end(), {"--context", "64"});
   }
@@ -37,30 +40,25 @@ std::vector<std::string> sparsify(const ScratchFolder& scratch, const std::strin
   return arguments;
 }
 
-std::vector<nlohmann::json> read_lines(const fs::path& path) {
-  std::vector<nlohmann::json> lines;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
-
 TEST(Sparsify, ThirtyStepsCloseEdgesAndLeaveAModelThatOpens) {
   const ScratchFolder scratch;
   write_documents(scratch);
   const ProgramResult result = run_openwork(
-      sparsify(scratch, "out", {"--steps", "30", "--lr", "1e-3", "--tolerance", "2", "--gate-bias", "4", "--learn-bias",
-                                "--bias-lr", "0.02", "--control", "--log-every", "5", "--json", scratch / "result.json"}));
+      sparsify(scratch, "out",
+               {"--steps", "30", "--lr", "1e-3", "--tolerance", "2", "--gate-bias", "4", "--learn-bias",
+                "--bias-lr", "0.02", "--control", "--log-every", "5", "--json", scratch / "result.json"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("dense control"));
   const auto lines = read_lines(scratch / "out/metrics.jsonl");
   ASSERT_EQ(lines.size(), 6u);
   EXPECT_LT(lines.back().at("penalty").get<double>(), 0.9 * lines.front().at("penalty").get<double>());
-  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "report.md", "report.json", "metrics.jsonl",
-                           "base.json", "control/model.safetensors", "control/metrics.jsonl", "checkpoints/latest"}) {
+  for (const char* name :
+       {"config.json", "model.safetensors", "tokenizer.json", "report.md", "report.json", "metrics.jsonl",
+        "base.json", "control/model.safetensors", "control/metrics.jsonl", "checkpoints/latest"}) {
     EXPECT_TRUE(fs::exists(scratch.path() / "out" / name)) << name;
   }
   const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "result.json"));
-  EXPECT_EQ(report.at("sparse").at("training").at("tokens"), 30 * 512);
+  EXPECT_EQ(report.at("sparse").at("training").at("tokens"), 30 * 256);
   EXPECT_EQ(report.at("base").at("kept_edges"), 1.0);
   EXPECT_LT(report.at("sparse").at("kept_edges").get<double>(), 0.3);
   EXPECT_EQ(report.at("base").at("tokens"), report.at("sparse").at("tokens"));
@@ -68,17 +66,213 @@ TEST(Sparsify, ThirtyStepsCloseEdgesAndLeaveAModelThatOpens) {
   EXPECT_THAT(report.at("command").get<std::string>(), HasSubstr("--learn-bias"));
 
   // The report measured what the folder holds: eval on the held-out shard says the same.
-  const ProgramResult eval = run_openwork({"eval", scratch / "out", "--data", scratch / "out/data/held_out.safetensors", "--context",
-                                           "64", "--blocks", "4", "--json", "-", "--quiet", "--device", "cpu", "--threads", "1"});
+  const ProgramResult eval =
+      run_openwork({"eval", scratch / "out", "--data", scratch / "out/data/held_out.safetensors", "--context",
+                    "64", "--blocks", "4", "--json", "-", "--quiet", "--device", "cpu", "--threads", "1"});
   ASSERT_EQ(eval.exit_code, 0) << eval.err;
   EXPECT_NEAR(eval.json().at("models").at(0).at("nats_per_token").get<double>(),
               report.at("sparse").at("nats_per_token").get<double>(), 1e-9);
-  EXPECT_NEAR(eval.json().at("models").at(0).at("kept_edges").get<double>(), report.at("sparse").at("kept_edges").get<double>(), 1e-12);
+  EXPECT_NEAR(eval.json().at("models").at(0).at("kept_edges").get<double>(),
+              report.at("sparse").at("kept_edges").get<double>(), 1e-12);
 }
 
-// Waits until the run has a checkpoint, then sends the signal; the exit code, or 128 + signal where it was killed.
-int run_and_signal(const std::vector<std::string>& arguments, const fs::path& awaited, int number) {
-  const pid_t child = fork();
+// Run again with --resume after each kill until it is done; how many kills it took.
+int run_with_kills(const ScratchFolder& scratch, const std::string& name,
+                   const std::vector<std::string>& options) {
+  std::vector<std::string> resumed = options;
+  resumed.push_back("--resume");
+  for (int kills = 0;; ++kills) {
+    const pid_t child = start_openwork(small_run(scratch, name, resumed), scratch / name);
+    if (kills < 4) {
+      // Somewhere in the next stretch of the run: what has been done is kept, so every attempt gets further.
+      await_file(scratch.path() / name / "metrics.jsonl", child);
+      usleep(static_cast<useconds_t>(mix_seed(20, static_cast<uint64_t>(kills)) % 400000));
+      kill(child, SIGKILL);
+    }
+    const int code = await(child);
+    if (code == 0) return kills;
+    EXPECT_EQ(code, 128 + SIGKILL) << read_file(scratch / name + ".err");
+    if (code != 128 + SIGKILL) return -1;
+  }
+}
+
+TEST(Sparsify, ARunKilledAtAnyMomentResumesToTheSameWeights) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const std::vector<std::string> options = {"--steps", "24",           "--checkpoint-every",
+                                            "2",       "--learn-bias", "--quiet"};
+  ASSERT_EQ(run_openwork(small_run(scratch, "whole", options)).exit_code, 0);
+  run_with_kills(scratch, "killed", options);
+  EXPECT_EQ(sha256_of_file(scratch / "killed/model.safetensors"),
+            sha256_of_file(scratch / "whole/model.safetensors"));
+  auto whole = read_lines(scratch / "whole/metrics.jsonl"),
+       killed = read_lines(scratch / "killed/metrics.jsonl");
+  ASSERT_EQ(whole.size(), killed.size());  // every step is told once
+  EXPECT_EQ(whole.back().at("loss"), killed.back().at("loss"));
+}
+
+TEST(Sparsify, SignalsLeaveACheckpointToResumeFrom) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const std::vector<std::string> length = {"--steps", "60", "--checkpoint-every", "20", "--log-every", "1"};
+  ASSERT_EQ(run_openwork(small_run(scratch, "whole", length)).exit_code, 0);
+  for (const auto& [number, name, code] : {std::tuple{SIGTERM, "ended", 143}, {SIGINT, "stopped", 130}}) {
+    const pid_t child = start_openwork(small_run(scratch, name, length), scratch / name);
+    await_file(scratch.path() / name / "metrics.jsonl", child);
+    kill(child, number);
+    EXPECT_EQ(await(child), code) << name;
+    EXPECT_FALSE(fs::exists(scratch.path() / name / "model.safetensors")) << name;
+    EXPECT_TRUE(fs::exists(scratch.path() / name / "checkpoints/latest")) << name;
+    EXPECT_THAT(read_file(scratch / name + ".err"), HasSubstr("continue with --resume"));
+    std::vector<std::string> resumed = length;
+    resumed.push_back("--resume");
+    const ProgramResult result = run_openwork(small_run(scratch, name, resumed));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(sha256_of_file(scratch.path() / name / "model.safetensors"),
+              sha256_of_file(scratch / "whole/model.safetensors"))
+        << name;
+  }
+}
+
+TEST(Sparsify, AFullDiskEndsInOneLineWithTheLastCheckpointIntact) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(run_openwork(small_run(scratch, "full", {"--quiet", "--steps", "6"})).exit_code, 0);
+  fs::remove(scratch / "full/model.safetensors");
+  const std::string before = sha256_of_file(scratch / "full/checkpoints/step-00000006/state.safetensors");
+  const pid_t child =
+      start_openwork(small_run(scratch, "full", {"--quiet", "--resume"}), scratch / "full", {}, 200000);
+  EXPECT_EQ(await(child), 1);
+  expect_one_line(read_file(scratch / "full.err"), "state.safetensors");
+  EXPECT_EQ(sha256_of_file(scratch / "full/checkpoints/step-00000006/state.safetensors"), before);
+  for (const auto& entry : fs::directory_iterator(scratch / "full/checkpoints"))
+    EXPECT_NE(entry.path().extension(), ".part");
+  ASSERT_EQ(run_openwork(small_run(scratch, "full", {"--quiet", "--resume"})).exit_code, 0);
+  EXPECT_TRUE(fs::exists(scratch / "full/checkpoints/step-00000012"));
+}
+
+TEST(Sparsify, ALossThatIsNotFiniteEndsInOneLine) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const ProgramResult result = run_openwork(small_run(
+      scratch, "broken",
+      {"--quiet", "--lr", "10", "--clip", "0", "--penalty-weight", "1e9", "--head-penalty", "1e9",
+       "--learn-bias", "--bias-lr", "10", "--steps", "200", "--log-every", "1", "--gate-bias", "3.5"}));
+  EXPECT_EQ(result.exit_code, 1);
+  expect_one_line(result.err, "not finite");
+  EXPECT_FALSE(fs::exists(scratch / "broken/model.safetensors"));
+}
+
+TEST(Sparsify, SaysOnceThatATargetCannotBeReached) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const ProgramResult result = run_openwork(
+      small_run(scratch, "out",
+                {"--target-loss", "0.1", "--multiplier-max", "1.2", "--log-every", "1", "--steps", "40"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string words = "cannot be reached at this learning rate";
+  ASSERT_THAT(result.err, HasSubstr(words));
+  EXPECT_EQ(result.err.find(words, result.err.find(words) + 1), std::string::npos);
+}
+
+// The gate biases of a saved model, layer after layer.
+std::vector<float> read_gate_biases(const fs::path& folder) {
+  std::vector<float> biases;
+  const auto file = open_weights(folder);
+  for (const TensorEntry& entry : file->entries()) {
+    if (!entry.name.ends_with(".gate_bias")) continue;
+    std::vector<float> values(static_cast<size_t>(entry.element_count()));
+    read_bytes(entry, std::as_writable_bytes(std::span(values)));
+    biases.insert(biases.end(), values.begin(), values.end());
+  }
+  return biases;
+}
+
+TEST(Sparsify, GateBiasesFollowTheirScheduleAndLearn) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(run_openwork(small_run(scratch, "moved", {"--quiet", "--gate-bias", "5", "--gate-bias-end", "3"}))
+                .exit_code,
+            0);
+  EXPECT_THAT(read_gate_biases(scratch / "moved"), testing::Each(testing::FloatNear(3, 1e-5F)));
+  ASSERT_EQ(run_openwork(small_run(scratch, "learned",
+                                   {"--quiet", "--gate-bias", "3", "--learn-bias", "--bias-lr", "0.05"}))
+                .exit_code,
+            0);
+  const std::vector<float> learned = read_gate_biases(scratch / "learned");
+  ASSERT_EQ(learned.size(), 4u);
+  for (const float bias : learned) EXPECT_GT(std::abs(bias - 3), 1e-3F);
+  EXPECT_NE(learned[0], learned[3]);
+}
+
+TEST(Sparsify, TheNoiseEndsBeforeTheRunDoes) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(run_openwork(small_run(scratch, "out", {"--quiet", "--noise-anneal", "0.5", "--log-every", "1"}))
+                .exit_code,
+            0);
+  const auto lines = read_lines(scratch / "out/metrics.jsonl");
+  ASSERT_EQ(lines.size(), 12u);
+  for (size_t n = 0; n < lines.size(); ++n) EXPECT_EQ(lines[n].at("gates"), n < 6 ? "sampled" : "hard") << n;
+}
+
+TEST(Sparsify, ShardsAndTextTrainTheSameModel) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(run_openwork(small_run(scratch, "text", {"--quiet"})).exit_code, 0);
+  // The same documents as the shards of the first run, and once more as plain text.
+  std::vector<std::string> arguments =
+      small_run(scratch, "shards", {"--quiet", "--held-out", scratch / "text/data/held_out.safetensors"});
+  std::replace(arguments.begin(), arguments.end(), scratch / "documents.jsonl",
+               scratch / "text/data/train.safetensors");
+  const ProgramResult shards = run_openwork(arguments);
+  ASSERT_EQ(shards.exit_code, 0) << shards.err;
+  EXPECT_EQ(sha256_of_file(scratch / "shards/model.safetensors"),
+            sha256_of_file(scratch / "text/model.safetensors"));
+  std::ofstream plain(scratch / "documents.txt");
+  for (const nlohmann::json& line : read_lines(scratch / "documents.jsonl"))
+    plain << line.at("text").get<std::string>() << "<|endoftext|>";
+  plain.close();
+  arguments = small_run(scratch, "plain", {"--quiet"});
+  std::replace(arguments.begin(), arguments.end(), scratch / "documents.jsonl", scratch / "documents.txt");
+  ASSERT_EQ(run_openwork(arguments).exit_code, 0);
+  EXPECT_EQ(sha256_of_file(scratch / "plain/model.safetensors"),
+            sha256_of_file(scratch / "text/model.safetensors"));
+}
+
+TEST(Sparsify, RecomputedLayersTrainTheSameModel) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(run_openwork(small_run(scratch, "kept", {"--quiet"})).exit_code, 0);
+  ASSERT_EQ(run_openwork(small_run(scratch, "again", {"--quiet", "--recompute"})).exit_code, 0);
+  EXPECT_EQ(sha256_of_file(scratch / "again/model.safetensors"),
+            sha256_of_file(scratch / "kept/model.safetensors"));
+}
+
+TEST(Sparsify, DrawsItsLossAndKeptEdges) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const ProgramResult result = run_openwork(
+      small_run(scratch, "out",
+                {"--quiet", "--control", "--measurements", "4", "--log-every", "1", "--gate-bias", "2"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string picture = read_file(scratch / "out/report.svg");
+  EXPECT_TRUE(picture.starts_with("<?xml")) << picture.substr(0, 60);
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "out/report.json"));
+  const nlohmann::json& curves = report.at("curves");
+  EXPECT_EQ(curves.at("tokens").size(), 12u);
+  EXPECT_EQ(curves.at("loss").size(), 12u);
+  EXPECT_EQ(curves.at("target").size(), 12u);
+  EXPECT_EQ(curves.at("kept_edges").size(), 12u);
+  EXPECT_EQ(curves.at("held_out_loss").size(), 3u);  // and the report's own at the end
+  EXPECT_EQ(report.at("control_curves").at("loss").size(), 12u);
+  EXPECT_THAT(read_file(scratch / "out/report.md"), HasSubstr("report.svg"));
+}
+
+// What the program shows on a terminal.
+std::string run_on_terminal(const std::vector<std::string>& arguments) {
+  int terminal = 0;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
   if (child == 0) {
     std::vector<char*> argv = {strdup("openwork")};
     for (const std::string& argument : arguments) argv.push_back(strdup(argument.c_str()));
@@ -86,63 +280,132 @@ int run_and_signal(const std::vector<std::string>& arguments, const fs::path& aw
     execv(program_path().c_str(), argv.data());
     _exit(127);
   }
-  int status = 0;
-  while (!fs::exists(awaited) && waitpid(child, &status, WNOHANG) == 0) usleep(1000);
-  kill(child, number);
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count = 0; (count = read(terminal, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(count));
+  close(terminal);
+  EXPECT_EQ(await(child), 0) << text;
+  return text;
 }
 
-TEST(Sparsify, AKilledOrInterruptedRunResumesToTheSameWeights) {
+TEST(Sparsify, ItsProgressTellsHowItGoes) {
   const ScratchFolder scratch;
-  write_documents(scratch);
-  const std::vector<std::string> length = {"--steps", "12", "--checkpoint-every", "3", "--lr", "1e-3"};
-  ASSERT_EQ(run_openwork(sparsify(scratch, "whole", length)).exit_code, 0);
-  const std::string wanted = sha256_of_file(scratch / "whole/model.safetensors");
-  std::vector<std::string> resumed = length;
-  resumed.push_back("--resume");
-  for (const auto& [number, name, code] : {std::tuple{SIGKILL, "killed", 137}, {SIGTERM, "ended", 143}, {SIGINT, "stopped", 130}}) {
-    const fs::path awaited = scratch.path() / name / "checkpoints/step-00000003";
-    EXPECT_EQ(run_and_signal(sparsify(scratch, name, length), awaited, number), code) << name;
-    EXPECT_FALSE(fs::exists(scratch.path() / name / "model.safetensors")) << name;
-    const ProgramResult result = run_openwork(sparsify(scratch, name, resumed));
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_EQ(sha256_of_file(scratch.path() / name / "model.safetensors"), wanted) << name;
-  }
+  write_small_model(scratch);
+  const std::string text = run_on_terminal(small_run(scratch, "out", {"--steps", "60", "--log-every", "1"}));
+  EXPECT_THAT(text, testing::ContainsRegex("sparsify: [0-9]+ / 60 steps .[0-9]+ %., [0-9]+ s left, loss "
+                                           "[0-9.]+ .target [0-9.]+., lambda [0-9.]+, "
+                                           "kept edges [0-9.]+ %, open heads [0-9]+, [0-9]+ tokens/s"));
 }
 
 TEST(Sparsify, AnAdapterOpensWithItsBase) {
   const ScratchFolder scratch;
   write_documents(scratch);
-  const ProgramResult result = run_openwork(sparsify(scratch, "adapter", {"--steps", "4", "--lora", "4", "--lora-targets", "attention"}));
+  const ProgramResult result = run_openwork(
+      sparsify(scratch, "adapter", {"--steps", "4", "--lora", "4", "--lora-targets", "attention"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_FALSE(fs::exists(scratch / "adapter/model.safetensors"));
-  const double reported = nlohmann::json::parse(read_file(scratch / "adapter/report.json")).at("sparse").at("nats_per_token");
+  const nlohmann::json of_base =
+      run_openwork({"eval", "openwork-8m", "--data", scratch / "adapter/data/held_out.safetensors",
+                    "--context", "64", "--blocks", "1", "--json", "-", "--quiet", "--device", "cpu",
+                    "--threads", "1"})
+          .json();
+  const std::string base = of_base.at("protocol").at("models").at(0).at("sha256");
+  EXPECT_FALSE(of_base.at("protocol").at("models").at(0).contains("adapter"));
+  const double reported =
+      nlohmann::json::parse(read_file(scratch / "adapter/report.json")).at("sparse").at("nats_per_token");
   for (const std::string& name : {"openwork-8m+" + (scratch / "adapter"), scratch / "adapter"}) {
-    const ProgramResult eval = run_openwork({"eval", name, "--data", scratch / "adapter/data/held_out.safetensors", "--context", "64",
-                                             "--blocks", "4", "--json", "-", "--quiet", "--device", "cpu", "--threads", "1"});
+    const ProgramResult eval =
+        run_openwork({"eval", name, "--data", scratch / "adapter/data/held_out.safetensors", "--context",
+                      "64", "--blocks", "4", "--json", "-", "--quiet", "--device", "cpu", "--threads", "1"});
     ASSERT_EQ(eval.exit_code, 0) << name << "\n" << eval.err;
     EXPECT_NEAR(eval.json().at("models").at(0).at("nats_per_token").get<double>(), reported, 1e-9) << name;
     EXPECT_LT(eval.json().at("models").at(0).at("kept_edges").get<double>(), 1) << name;
+    const nlohmann::json files = eval.json().at("protocol").at("models").at(0);
+    EXPECT_EQ(files.at("sha256"), base);
+    EXPECT_EQ(files.at("adapter").at("path"), "adapter");
+    EXPECT_EQ(files.at("adapter").at("sha256").get<std::string>().size(), 64u);
+    EXPECT_NE(files.at("adapter").at("sha256"), base);
   }
 }
 
 TEST(Pretrain, LearnsFromNothing) {
   const ScratchFolder scratch;
   const std::string data = write_documents(scratch);
-  nlohmann::json config = nlohmann::json::parse(read_file("models/openwork-8m/config.json"));
-  config.update({{"n_layer", 2}, {"n_head", 2}, {"n_embd", 32}});
-  std::ofstream(scratch / "small.json") << config.dump();
-  const ProgramResult result =
-      run_openwork({"pretrain", "--config", scratch / "small.json", "--tokenizer", "models/openwork-8m/tokenizer.json", "--data", data,
-                    "--held-out", "0.1", "--out", scratch / "out", "--steps", "40", "--lr", "1e-2", "--context", "64", "--batch-tokens",
-                    "512", "--quiet", "--device", "cpu", "--threads", "1", "--held-out-blocks", "4"});
+  std::ofstream(scratch / "small.json") << small_config().dump();
+  const ProgramResult result = run_openwork({"pretrain",
+                                             "--config",
+                                             scratch / "small.json",
+                                             "--tokenizer",
+                                             "models/openwork-8m/tokenizer.json",
+                                             "--data",
+                                             data,
+                                             "--held-out",
+                                             "0.1",
+                                             "--out",
+                                             scratch / "out",
+                                             "--steps",
+                                             "40",
+                                             "--lr",
+                                             "1e-2",
+                                             "--context",
+                                             "64",
+                                             "--batch-tokens",
+                                             "512",
+                                             "--quiet",
+                                             "--device",
+                                             "cpu",
+                                             "--threads",
+                                             "1",
+                                             "--held-out-blocks",
+                                             "4"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto lines = read_lines(scratch / "out/metrics.jsonl");
   EXPECT_GT(lines.front().at("loss").get<double>(), 7.5);
   EXPECT_LT(lines.back().at("loss").get<double>(), 7);
   const ProgramResult run = run_openwork({"run", scratch / "out", "the", "--quiet", "--device", "cpu"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
+TEST(Pretrain, LearnsItsOwnTokenizer) {
+  const ScratchFolder scratch;
+  const std::string data = write_documents(scratch);
+  nlohmann::json config = small_config();
+  config["vocab_size"] = 512;
+  std::ofstream(scratch / "small.json") << config.dump();
+  std::vector<std::string> arguments = {"pretrain",
+                                        "--config",
+                                        scratch / "small.json",
+                                        "--train-tokenizer",
+                                        "500",
+                                        "--data",
+                                        data,
+                                        "--held-out",
+                                        "0.1",
+                                        "--out",
+                                        scratch / "out",
+                                        "--steps",
+                                        "4",
+                                        "--context",
+                                        "64",
+                                        "--batch-tokens",
+                                        "512",
+                                        "--quiet",
+                                        "--device",
+                                        "cpu",
+                                        "--threads",
+                                        "1",
+                                        "--held-out-blocks",
+                                        "4"};
+  const ProgramResult result = run_openwork(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string tokenizer = read_file(scratch / "out/tokenizer.json");
+  EXPECT_EQ(nlohmann::json::parse(tokenizer).at("model").at("vocab").size(), 500u);
+  const ProgramResult run = run_openwork({"run", scratch / "out", "the", "--quiet", "--device", "cpu"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  arguments.insert(arguments.end(), {"--resume"});
+  ASSERT_EQ(run_openwork(arguments).exit_code, 0);
+  EXPECT_EQ(read_file(scratch / "out/tokenizer.json"), tokenizer);
 }
 
 TEST(BadInput, TrainingOptionsThatMakeNoRun) {
@@ -154,7 +417,7 @@ TEST(BadInput, TrainingOptionsThatMakeNoRun) {
   refuse({}, "the length of the run is not clear");
   refuse({"--steps", "3", "--minutes", "1"}, "the length of the run is not clear");
   refuse({"--steps", "3", "--context", "1024"}, "the model's context is 512");
-  refuse({"--steps", "3", "--context", "100"}, "--batch-tokens 512 is not a multiple of --context 100");
+  refuse({"--steps", "3", "--context", "100"}, "--batch-tokens 256 is not a multiple of --context 100");
   refuse({"--steps", "3", "--accumulate", "3"}, "cannot be cut into 3 passes");
   refuse({"--steps", "3", "--gate", "hope"}, "hope");
   refuse({"--steps", "3", "--full", "--lora", "4"}, "--full and --lora together");
@@ -163,9 +426,31 @@ TEST(BadInput, TrainingOptionsThatMakeNoRun) {
   refuse({"--steps", "3", "--target-loss", "3", "--tolerance", "0.1"}, "--tolerance");
   refuse({"--steps", "3", "--data", scratch / "missing.txt"}, "missing.txt");
   EXPECT_FALSE(fs::exists(scratch / "refused/model.safetensors"));
-  expect_refusal({"sparsify", "openwork-9m", "--data", "x", "--out", scratch / "o", "--steps", "1"}, "openwork-9m");
-  expect_refusal({"pretrain", "--config", scratch / "none.json", "--tokenizer", "models/openwork-8m", "--data", "x", "--out",
-                  scratch / "o", "--steps", "1"}, "none.json");
+  expect_refusal({"sparsify", "openwork-9m", "--data", "x", "--out", scratch / "o", "--steps", "1"},
+                 "openwork-9m");
+  expect_refusal({"pretrain", "--config", scratch / "none.json", "--tokenizer", "models/openwork-8m",
+                  "--data", "x", "--out", scratch / "o", "--steps", "1"},
+                 "none.json");
+}
+
+TEST(BadInput, TokenizersThatCannotBeLearned) {
+  const ScratchFolder scratch;
+  const std::string data = write_documents(scratch);
+  std::ofstream(scratch / "small.json") << small_config().dump();
+  const auto refuse = [&](const std::vector<std::string>& more, const std::string& message) {
+    std::vector<std::string> arguments = {"pretrain",    "--config",   scratch / "small.json",
+                                          "--data",      data,         "--out",
+                                          scratch / "o", "--steps",    "1",
+                                          "--context",   "64",         "--batch-tokens",
+                                          "64",          "--held-out", "0.1",
+                                          "--device",    "cpu",        "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_refusal(arguments, message);
+  };
+  refuse({}, "the tokenizer is not clear");
+  refuse({"--train-tokenizer", "300", "--tokenizer", "models/openwork-8m"}, "the tokenizer is not clear");
+  refuse({"--train-tokenizer", "100"}, "--train-tokenizer");
+  refuse({"--train-tokenizer", "9000"}, "but the model has 8192 tokens");
 }
 
 TEST(BadInput, AFolderThatHoldsARunIsNotOverwritten) {

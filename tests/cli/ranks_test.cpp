@@ -1,0 +1,173 @@
+// sparsify and eval as torchrun, srun or mpirun start them: several processes on this machine, over loopback,
+// that give what one process gives, stop together, and notice the loss of one.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <chrono>
+
+#include "cli/training_command.h"
+#include "io/sha256.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string find_free_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  bind(listener, reinterpret_cast<sockaddr*>(&address), size);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  close(listener);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+// One process per rank; the outputs of rank N go to FILE.N.out and FILE.N.err.
+std::vector<pid_t> start_job(int count, const std::vector<std::string>& arguments, const std::string& file,
+                             const std::vector<std::string>& names = {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) {
+  const std::string port = find_free_port();
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < count; ++rank) {
+    const std::string number = std::to_string(rank);
+    children.push_back(start_openwork(
+        arguments, file + "." + number,
+        {names[0] + "=" + number, names[1] + "=" + std::to_string(count), names[2] + "=" + number,
+         "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "OPENWORK_RANK_TIMEOUT=20"}));
+  }
+  return children;
+}
+
+std::vector<int> await_all(const std::vector<pid_t>& children) {
+  std::vector<int> codes;
+  for (const pid_t child : children) codes.push_back(await(child));
+  return codes;
+}
+
+TEST(Ranks, TwoTrainTheModelOfOneProcess) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(
+      run_openwork(small_run(scratch, "alone", {"--quiet", "--accumulate", "2", "--control"})).exit_code, 0);
+  EXPECT_THAT(
+      await_all(start_job(2, small_run(scratch, "shared", {"--quiet", "--control"}), scratch / "shared")),
+      Each(0))
+      << read_file(scratch / "shared.0.err") << read_file(scratch / "shared.1.err");
+  EXPECT_EQ(sha256_of_file(scratch / "shared/model.safetensors"),
+            sha256_of_file(scratch / "alone/model.safetensors"));
+  EXPECT_THAT(read_file(scratch / "shared.0.out"), HasSubstr("dense control"));
+  EXPECT_EQ(read_file(scratch / "shared.1.out"), "");  // the first one speaks for all
+  const auto alone = read_lines(scratch / "alone/metrics.jsonl"),
+             shared = read_lines(scratch / "shared/metrics.jsonl");
+  ASSERT_EQ(alone.size(), shared.size());
+  for (size_t n = 0; n < alone.size(); ++n) {
+    for (const char* key : {"loss", "lambda", "penalty", "kept_edges", "open_heads", "gradient_norm"})
+      EXPECT_EQ(alone[n].at(key), shared[n].at(key)) << key << " at line " << n;
+  }
+  nlohmann::json one = nlohmann::json::parse(read_file(scratch / "alone/report.json")),
+                 two = nlohmann::json::parse(read_file(scratch / "shared/report.json"));
+  for (const char* key : {"nats_per_token", "interval", "kept_edges", "open_heads", "bits_per_byte"})
+    EXPECT_EQ(one.at("sparse").at(key), two.at("sparse").at(key)) << key;
+  EXPECT_EQ(two.at("options").at("ranks"), 2);
+}
+
+TEST(Ranks, SrunAndMpirunStartThemToo) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(
+      run_openwork(small_run(scratch, "alone", {"--quiet", "--accumulate", "2", "--steps", "2"})).exit_code,
+      0);
+  const std::vector<std::vector<std::string>> launchers = {
+      {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}};
+  for (const auto& names : launchers) {
+    const std::string out = names[0];
+    EXPECT_THAT(
+        await_all(start_job(2, small_run(scratch, out, {"--quiet", "--steps", "2"}), scratch / out, names)),
+        Each(0))
+        << read_file(scratch / out + ".0.err");
+    EXPECT_EQ(sha256_of_file(scratch / (out + "/model.safetensors")),
+              sha256_of_file(scratch / "alone/model.safetensors"))
+        << out;
+  }
+}
+
+TEST(Ranks, TheOthersEndWhenOneIsLostAndTheJobResumesToTheSameWeights) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const std::vector<std::string> options = {"--quiet", "--steps",     "400", "--checkpoint-every",
+                                            "10",      "--log-every", "1"};
+  std::vector<std::string> alone = options;
+  alone.insert(alone.end(), {"--accumulate", "2"});
+  ASSERT_EQ(run_openwork(small_run(scratch, "alone", alone)).exit_code, 0);
+  const auto children = start_job(2, small_run(scratch, "lost", options), scratch / "lost");
+  ASSERT_TRUE(await_file(scratch.path() / "lost/checkpoints/latest", children[0]))
+      << read_file(scratch / "lost.0.err");
+  const auto start = std::chrono::steady_clock::now();
+  kill(children[1], SIGKILL);
+  EXPECT_THAT(await_all(children), ElementsAre(1, 128 + SIGKILL));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+  expect_one_line(read_file(scratch / "lost.0.err"), "rank was lost");
+  EXPECT_FALSE(fs::exists(scratch / "lost/model.safetensors"));
+  std::vector<std::string> resumed = options;
+  resumed.push_back("--resume");
+  EXPECT_THAT(await_all(start_job(2, small_run(scratch, "lost", resumed), scratch / "lost")), Each(0))
+      << read_file(scratch / "lost.0.err");
+  EXPECT_EQ(sha256_of_file(scratch / "lost/model.safetensors"),
+            sha256_of_file(scratch / "alone/model.safetensors"));
+}
+
+TEST(Ranks, ASignalToOneStopsAll) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const auto children =
+      start_job(2, small_run(scratch, "out", {"--steps", "100000", "--log-every", "1"}), scratch / "out");
+  ASSERT_TRUE(await_file(scratch.path() / "out/metrics.jsonl", children[0]))
+      << read_file(scratch / "out.0.err");
+  kill(children[1], SIGTERM);
+  EXPECT_THAT(await_all(children), Each(143))
+      << read_file(scratch / "out.0.err") << read_file(scratch / "out.1.err");
+  EXPECT_TRUE(fs::exists(scratch / "out/checkpoints/latest"));
+  EXPECT_THAT(read_file(scratch / "out.0.err"), HasSubstr("continue with --resume"));
+}
+
+TEST(Ranks, EvalGivesTheAnswerOfOneProcess) {
+  const ScratchFolder scratch;
+  const std::string data = write_documents(scratch);
+  const std::vector<std::string> arguments = {
+      "eval",   "openwork-8m",           "--data",  data,       "--context", "32",        "--blocks", "130",
+      "--json", scratch / "shared.json", "--quiet", "--device", "cpu",       "--threads", "1"};
+  EXPECT_THAT(await_all(start_job(2, arguments, scratch / "eval")), Each(0))
+      << read_file(scratch / "eval.0.err");
+  std::vector<std::string> alone = arguments;
+  std::replace(alone.begin(), alone.end(), scratch / "shared.json", scratch / "alone.json");
+  ASSERT_EQ(run_openwork(alone).exit_code, 0);
+  nlohmann::json one = nlohmann::json::parse(read_file(scratch / "alone.json")).at("models").at(0),
+                 two = nlohmann::json::parse(read_file(scratch / "shared.json")).at("models").at(0);
+  one.erase("seconds"), two.erase("seconds");
+  EXPECT_EQ(one, two);
+  EXPECT_EQ(read_file(scratch / "eval.1.out"), "");
+}
+
+TEST(BadInput, PlacesAmongRanksThatAreNone) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const auto refuse = [&](const std::vector<std::string>& environment, const std::string& words) {
+    const ProgramResult result = run_openwork(small_run(scratch, "out", {}), environment);
+    EXPECT_EQ(result.exit_code, 2);
+    expect_one_line(result.err, words);
+  };
+  refuse({"RANK=3", "WORLD_SIZE=2"}, "RANK is '3'");
+  refuse({"RANK=0", "WORLD_SIZE=many"}, "WORLD_SIZE is 'many'");
+  refuse({"RANK=0", "WORLD_SIZE=2", "MASTER_PORT=x"}, "MASTER_PORT is 'x'");
+}
+
+}  // namespace
+}  // namespace openwork
