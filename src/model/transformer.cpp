@@ -122,8 +122,10 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
     const int64_t past = options.cache ? options.cache->length() : 0;
     pass.rotary = make_rotary_table(config_.rope, past, x.size(1), x.options());
   }
+  // A wrapper is of training passes: whoever taps, caches or cuts a pass has its layers as they are.
+  const bool wrapped = wrapper_ && at::GradMode::is_enabled() && !options.taps && !options.cache && options.output_from == 0;
   for (int64_t n = from; n < to; ++n) {
-    x = wrapper_ ? wrapper_(x, n, options) : run_layer(x, n, pass, n + 1 == to ? options.output_from : 0);
+    x = wrapped ? wrapper_(x, n, options) : run_layer(x, n, pass, n + 1 == to ? options.output_from : 0);
   }
   return x;
 }

@@ -70,6 +70,25 @@ TEST_P(RecomputedLayers, GiveTheSameGradientsToTheBit) {
 INSTANTIATE_TEST_SUITE_P(Architectures, RecomputedLayers,
                          testing::Values("gpt2", "gpt_neox", "llama", "olmo2"));
 
+TEST(RecomputedLayers, AreTheModelsOwnWhereAPassIsTapped) {
+  at::set_num_threads(1);
+  WeightOptions options;
+  options.recompute = true;
+  const StartingPoint start = put_gates(load_model("tests/data/gpt2"), GateKind::kLogprob, 2.0);
+  TrainedWeights weights(start.config, start.parameters, options);
+  const at::Tensor tokens = at::arange(34, at::kLong).view({2, 17});
+  Taps taps;
+  int seen = 0;
+  taps.read({Site::kPattern, 0}, [&](const Tensor&) { ++seen; });
+  const PassLoss loss = compute_pass_loss(weights.pass_model(), nullptr, tokens, {}, {}, {}, &taps);
+  loss.loss.backward();
+  EXPECT_EQ(seen, 1);
+  for (const TrainedTensor& tensor : weights.tensors()) {
+    if (tensor.segment == Segment::kDecayed)
+      EXPECT_GT(tensor.leaf.grad().abs().max().item<double>(), 0) << tensor.name;
+  }
+}
+
 TEST(RecomputedLayers, HoldLessAtTheirPeak) {
   at::set_num_threads(1);
   ModelConfig config = read_config_file("models/openwork-8m");
