@@ -282,6 +282,7 @@ void run_circuit(CircuitOptions& options) {
   KeptSweep kept(options.sweep, options.common, key);
   kept.guard([&] {
     std::vector<ModelCircuits> models;
+    check_models(options.models);
     print_header(options);
     for (const std::string& name : options.models) {
       models.push_back(examine_model(options, name, kept.sweep(), protocol));

@@ -74,6 +74,7 @@ void run_compare(CompareOptions& options) {
   if (options.models.empty()) options.models = {kDenseModel, kSparseModel};
   if (options.models.size() != 2)
     fail_input("one model", "command line", "name two, DENSE and SPARSE, or none for the built-in pair");
+  check_models(options.models);
   make_folder(options.out);  // found out before the work, not after it
   options.statistics.seed = options.common.seed;
   options.statistics.interactions = !options.no_interactions;

@@ -64,6 +64,7 @@ nlohmann::json evaluate_model(const EvalOptions& options, const std::string& nam
 
 void run_eval(EvalOptions& options) {
   apply_common_options(options.common);
+  check_models(options.models);
   const std::shared_ptr<Ranks> ranks = join_ranks(options.common);
   print_result(options.common, fmt::format("{:<24} {:>8} {:<16} {:>8} {:>11} {:>6} {:>7} {:>9} {:>6}", "model", "nats/tok",
                                            "95 % interval", "bits/B", "kept edges", "open", "closed", "tokens", "docs"));

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/heads_figure.h"
+#include "cli/open.h"
 #include "cli/verbs.h"
 
 namespace openwork {
@@ -78,6 +79,7 @@ void run_heads(HeadsOptions& options) {
   check_figure_output(options.figure);
   std::vector<std::string> names = options.figure.words;
   const GivenPrompts given = settle_options(options, names);
+  check_models(names);
   std::vector<ModelHeads> models;
   for (const std::string& name : names)
     models.push_back(look_at_heads(options, given, name, static_cast<int64_t>(names.size())));

@@ -66,6 +66,10 @@ at::Device choose_device(const CommonOptions& options) {
 
 at::ScalarType choose_dtype(const CommonOptions& options) { return options.dtype == "bf16" ? at::kBFloat16 : at::kFloat; }
 
+void check_models(const std::vector<std::string>& names) {
+  for (const std::string& name : names) locate_model(name);
+}
+
 Transformer open_model(const std::string& name, const CommonOptions& options, bool trainable) {
   const at::Device device = choose_device(options);
   const LocatedModel located = locate_model(name);

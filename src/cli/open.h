@@ -16,6 +16,9 @@ namespace openwork {
 at::Device choose_device(const CommonOptions& options);  // loads the GPU kernels where there is a GPU
 at::ScalarType choose_dtype(const CommonOptions& options);
 
+// Fails where one of several models is not on this machine: before the work on the others, not after it.
+void check_models(const std::vector<std::string>& names);
+
 Transformer open_model(const std::string& name, const CommonOptions& options, bool trainable = false);
 
 // The model's own tokenizer; the published Sparse GPT-2 has none and takes GPT-2's out of the cache.

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "cli/figure_options.h"
 #include "cli/head_selection.h"
+#include "cli/open.h"
 #include "cli/verbs.h"
 #include "draw/scatter_matrix.h"
 
@@ -134,6 +135,7 @@ void run_scatter(ScatterOptions& options) {
   check_figure_output(options.figure);
   std::vector<std::string> names = options.figure.words;
   const GivenPrompts given = take_prompts(names, options.figure.source);
+  check_models(names);
   std::vector<ModelScatter> models(names.size());
   std::vector<HeadPlace> places;
   std::string device, subtitle;

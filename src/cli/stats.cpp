@@ -97,6 +97,7 @@ void write_folder(const fs::path& folder, const StatisticsReport& report, const 
 void run_stats(StatsOptions& options) {
   apply_common_options(options.common);
   const GivenPrompts given = take_prompts(options.arguments, options.source);
+  check_models(options.arguments);
   if (!options.out.empty()) make_folder(options.out);  // found out before the work, not after it
   options.statistics.seed = options.common.seed;
   options.statistics.interactions = !options.no_interactions;
