@@ -10,6 +10,7 @@
 #include "cli/figure_options.h"
 #include "cli/open.h"
 #include "cli/verbs.h"
+#include "io/model_store.h"
 #include "io/safe_files.h"
 #include "io/sha256.h"
 #include "report/comparison_page.h"
@@ -76,6 +77,11 @@ void run_compare(CompareOptions& options) {
     fail_input("one model", "command line", "name two, DENSE and SPARSE, or none for the built-in pair");
   check_models(options.models);
   make_folder(options.out);  // found out before the work, not after it
+  // What can be found out before the work is, not after it.
+  for (const std::string& name : options.models) locate_model(name);
+  if (options.prompt.empty()) fail_input("the prompt is empty", "--prompt", "give at least one token");
+  TaskComparison tasks(options);
+  make_folder(options.out);
   options.statistics.seed = options.common.seed;
   options.statistics.interactions = !options.no_interactions;
   std::vector<std::string> models = options.models;
@@ -83,7 +89,6 @@ void run_compare(CompareOptions& options) {
 
   ComparisonRecord record;
   std::vector<ModelFindings> findings;
-  TaskComparison tasks(options);
   for (const std::string& name : options.models) {
     record.models.push_back(short_name(name));
     const Transformer model = open_model(name, options.common);

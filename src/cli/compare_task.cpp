@@ -1,6 +1,7 @@
 #include "cli/compare_task.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -68,6 +69,11 @@ TaskComparison::TaskComparison(const CompareOptions& options)
   settings_.seed = options.common.seed;
   if (names_.empty()) names_ = {"copy"};
   if (names_ == std::vector<std::string>{"none"}) names_.clear();
+  for (const std::string& name : names_) {
+    if (is_built_in_task(name) || std::filesystem::exists(name)) continue;
+    fail_input(fmt::format("no task '{}'", printable(name, 60)), "--task",
+               fmt::format("use {}, none, or a JSONL file", fmt::join(built_in_tasks(), ", ")));
+  }
 }
 
 void TaskComparison::add_task(const Transformer& model, const std::string& name,

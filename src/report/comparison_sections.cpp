@@ -58,9 +58,8 @@ std::string sheet_html(const HeadSheet& sheet, size_t model) {
     if (head.png.empty()) {
       out += fmt::format("<div class=\"blank\" title=\"{}\"></div>", escape_html(title));
     } else {
-      out += fmt::format(
-          "<img data-model=\"{}\" data-head=\"{}\" alt=\"\" title=\"{}\" src=\"{}\">", model,
-          head.name, escape_html(title), data_url("image/png", head.png));
+      out += fmt::format("<img data-model=\"{}\" data-head=\"{}\" alt=\"\" title=\"{}\" src=\"{}\">", model,
+                         head.name, escape_html(title), data_url("image/png", head.png));
     }
     out += fmt::format("<figcaption>{}</figcaption></figure>\n", head.name);
   }
@@ -83,10 +82,11 @@ std::string class_table(const StatisticsReport& report) {
   for (const ModelStatistics& model : report.models) headings.push_back("#" + model.name);
   HtmlTable table(headings);
   for (const ClassRule& rule : kClassRules) {
-    std::vector<std::string> cells = {rule.name, rule.kind == HeadClass::kMixed ? rule.measure
-                                                 : rule.kind == HeadClass::kBlank
-                                                     ? fmt::format("mass < {}", rule.threshold)
-                                                     : fmt::format("{} ≥ {}", rule.measure, rule.threshold)};
+    std::vector<std::string> cells = {rule.name,
+                                      rule.kind == HeadClass::kMixed ? rule.measure
+                                      : rule.kind == HeadClass::kBlank
+                                          ? fmt::format("mass < {}", rule.threshold)
+                                          : fmt::format("{}: {} or more", rule.measure, rule.threshold)};
     for (const ModelStatistics& model : report.models)
       cells.push_back(std::to_string(count_classes(model)[static_cast<size_t>(rule.kind)]));
     table.add(cells);
@@ -229,7 +229,9 @@ std::string statistics_section(const ComparisonRecord& record) {
         comparison.rows.empty() ? 0 : comparison.rows[0].prompts);
     out += comparison_table(comparison);
   }
+  out += "<div class=\"pair\">\n";
   for (const NamedFigure& figure : draw_statistics(report)) out += figure_html(figure);
+  out += "</div>\n";
   out +=
       "<h3>Classes</h3>\n<p class=\"soft small\">The first rule that holds decides. Shares are of the head's "
       "own mass.</p>\n" +

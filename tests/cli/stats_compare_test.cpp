@@ -13,7 +13,8 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 TEST(Stats, FindsTheHeadsThatTheBuiltInModelIsKnownFor) {
-  const ProgramResult result = run_openwork({"stats", "openwork-8m", "--prompts", "sample", "--threads", "1", "--json", "-"});
+  const ProgramResult result =
+      run_openwork({"stats", "openwork-8m", "--prompts", "sample", "--threads", "1", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json json = result.json(), model = json["models"][0];
   ASSERT_EQ(model["heads"].size(), 64u);
@@ -27,12 +28,15 @@ TEST(Stats, FindsTheHeadsThatTheBuiltInModelIsKnownFor) {
   EXPECT_EQ(head("L6H3")["class"], "induction");
   EXPECT_EQ(head("L5H6")["class"], "previous-token");
   for (const nlohmann::json& one : model["heads"]) {
-    EXPECT_NEAR(one["mass"]["mean"].get<double>(), 1, 1e-4) << one["name"] << ": a dense head's rows sum to 1";
+    EXPECT_NEAR(one["mass"]["mean"].get<double>(), 1, 1e-4)
+        << one["name"] << ": a dense head's rows sum to 1";
     EXPECT_EQ(one["density"]["mean"], 1) << one["name"];
   }
   // The later head's keys hold the previous-token head's output: how induction works in this model.
   const nlohmann::json& strongest = model["interactions"]["strongest"];
-  const auto pair = std::find_if(strongest.begin(), strongest.end(), [](const nlohmann::json& one) { return one["earlier"] == "L5H6" && one["later"] == "L6H0"; });
+  const auto pair = std::find_if(strongest.begin(), strongest.end(), [](const nlohmann::json& one) {
+    return one["earlier"] == "L5H6" && one["later"] == "L6H0";
+  });
   ASSERT_NE(pair, strongest.end());
   EXPECT_EQ((*pair)["side"], "k");
   EXPECT_EQ(json["protocol"]["models"][0]["sha256"].get<std::string>().size(), 64u);
@@ -42,9 +46,12 @@ TEST(Stats, FindsTheHeadsThatTheBuiltInModelIsKnownFor) {
 
 TEST(Stats, ComparesModelsOnTheSamePromptsAndWritesEveryForm) {
   const ScratchFolder scratch;
-  std::ofstream(scratch / "prompts.jsonl") << "{\"text\": \"The cat sat on the mat.\"}\n{\"prompt\": \"One, two, three, one, two\"}\n";
-  const ProgramResult result = run_openwork({"stats", "openwork-8m", "openwork-8m", "--prompts", scratch / "prompts.jsonl", "--threads", "1", "--out", scratch / "out",
-                                             "--csv", scratch / "heads.csv", "--markdown", scratch / "heads.md", "--repeat", "10"});
+  std::ofstream(scratch / "prompts.jsonl")
+      << "{\"text\": \"The cat sat on the mat.\"}\n{\"prompt\": \"One, two, three, one, two\"}\n";
+  const ProgramResult result =
+      run_openwork({"stats", "openwork-8m", "openwork-8m", "--prompts", scratch / "prompts.jsonl",
+                    "--threads", "1", "--out", scratch / "out", "--csv", scratch / "heads.csv", "--markdown",
+                    scratch / "heads.md", "--repeat", "10"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("kept edges, share of these prompts"));
   EXPECT_THAT(result.out, HasSubstr("2 prompts; sign flips"));
@@ -55,21 +62,24 @@ TEST(Stats, ComparesModelsOnTheSamePromptsAndWritesEveryForm) {
     EXPECT_EQ(row["p_holm"], 1) << row["key"];
   }
   EXPECT_EQ(json["models"][1]["repeat_length"], 10);
-  for (const char* file : {"classes.svg", "classes.png", "density.svg", "change.png", "prompts.svg", "heads.csv", "statistics.md"}) {
+  for (const char* file : {"classes.svg", "classes.png", "density.svg", "change.png", "prompts.svg",
+                           "heads.csv", "statistics.md"}) {
     EXPECT_TRUE(fs::exists(scratch.path() / "out" / file)) << file;
   }
   EXPECT_EQ(read_file(scratch / "heads.csv"), read_file(scratch / "out/heads.csv"));
 }
 
 TEST(Stats, CountsTheGatesOfAGatedModel) {
-  const ProgramResult result = run_openwork({"stats", "tests/data/sparse_gpt2_published", "--tokens", "3,1,4,1,5,9,2,6", "--threads", "1", "--json", "-"});
+  const ProgramResult result = run_openwork({"stats", "tests/data/sparse_gpt2_published", "--tokens",
+                                             "3,1,4,1,5,9,2,6", "--threads", "1", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json model = result.json()["models"][0];
   EXPECT_EQ(model["gated"], true);
   double least = 1;
   for (const nlohmann::json& head : model["heads"]) {
     least = std::min(least, head["density"]["mean"].get<double>());
-    EXPECT_NEAR(head["density"]["mean"].get<double>() * 35, head["kept"]["mean"].get<double>(), 1e-9) << "8 tokens have 35 pairs in rows 1 to 7";
+    EXPECT_NEAR(head["density"]["mean"].get<double>() * 35, head["kept"]["mean"].get<double>(), 1e-9)
+        << "8 tokens have 35 pairs in rows 1 to 7";
   }
   EXPECT_LT(least, 1);
 }
@@ -87,29 +97,41 @@ TEST(Stats, RefusesWhatItCannotMeasure) {
   expect_refusal({"stats", "openwork-8m", "--prompts", scratch / "empty.txt"}, "no prompts");
   expect_refusal({"stats", "openwork-8m", "--prompts", scratch / "bad.txt"}, "invalid UTF-8 at byte 3");
   expect_refusal({"stats", "openwork-8m", "--prompts", scratch / "bad.jsonl"}, "line 1");
-  expect_refusal({"stats", "openwork-8m", "--prompts", "sample", "--tokens", "1,2"}, "more than one source of prompts");
+  expect_refusal({"stats", "openwork-8m", "--prompts", "sample", "--tokens", "1,2"},
+                 "more than one source of prompts");
   expect_refusal({"stats", "openwork-8m", "a b", "--repeat", "1"}, "--repeat");
   expect_refusal({"stats", "openwork-8m", "a b", "--redundancy", "2"}, "--redundancy");
   expect_refusal({"stats", "no-such-model", "a b"}, "no-such-model");
-  expect_refusal({"stats", "openwork-8m", "a b c", "--csv", scratch / "no/such/folder/heads.csv"}, "heads.csv");
+  expect_refusal({"stats", "openwork-8m", "a b c", "--no-interactions", "--threads", "1", "--csv",
+                  scratch / "no/such/folder/heads.csv"},
+                 "heads.csv");
 }
 
 TEST(Compare, MakesAPageThatStandsAlone) {
   const ScratchFolder scratch;
-  std::ofstream(scratch / "prompts.txt") << "The cat sat on the mat.\nOne, two, three, one, two, three.\nThe dog.\n";
-  const ProgramResult result = run_openwork({"compare", "openwork-8m", "openwork-8m", "--prompts", scratch / "prompts.txt", "--prompt", "Mary gave the book to John", "--generate",
-                                             "5", "--task-prompts", "4", "--threads", "1", "--out", scratch / "report", "--json", scratch / "compare.json"});
+  std::ofstream(scratch / "prompts.txt")
+      << "The cat sat on the mat.\nOne, two, three, one, two, three.\nThe dog.\n";
+  const ProgramResult result =
+      run_openwork({"compare", "openwork-8m", "openwork-8m", "--prompts", scratch / "prompts.txt", "--prompt",
+                    "Mary gave the book to John", "--generate", "5", "--task-prompts", "4", "--threads", "1",
+                    "--out", scratch / "report", "--json", scratch / "compare.json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("index.html"));
   const std::string html = read_file(scratch / "report/index.html");
-  for (const char* id : {"found", "models", "heads", "statistics", "scatter", "circuits", "text", "protocol"}) {
+  for (const char* id :
+       {"found", "models", "heads", "statistics", "scatter", "circuits", "text", "protocol"}) {
     EXPECT_THAT(html, HasSubstr("<section id=\"" + std::string(id) + "\">"));
   }
   size_t pictures = 0;
-  for (size_t at = html.find("data-head="); at != std::string::npos; at = html.find("data-head=", at + 1)) ++pictures;
+  for (size_t at = html.find("data-head=\"L"); at != std::string::npos;
+       at = html.find("data-head=\"L", at + 1))
+    ++pictures;
   EXPECT_EQ(pictures, 128u);
-  for (const char* file : {"heads", "scatter", "classes", "density", "change", "prompts", "circuit_copy", "effects_copy"}) {
-    for (const char* ending : {".svg", ".png"}) EXPECT_TRUE(fs::exists(scratch.path() / "report/figures" / (std::string(file) + ending))) << file << ending;
+  for (const char* file :
+       {"heads", "scatter", "classes", "density", "change", "prompts", "circuit_copy", "effects_copy"}) {
+    for (const char* ending : {".svg", ".png"})
+      EXPECT_TRUE(fs::exists(scratch.path() / "report/figures" / (std::string(file) + ending)))
+          << file << ending;
   }
   const nlohmann::json json = nlohmann::json::parse(read_file(scratch / "report/comparison.json"));
   EXPECT_EQ(json, nlohmann::json::parse(read_file(scratch / "compare.json")));
@@ -123,8 +145,10 @@ TEST(Compare, MakesAPageThatStandsAlone) {
 TEST(Compare, ShowsAOneTokenPrompt) {
   const ScratchFolder scratch;
   std::ofstream(scratch / "prompts.txt") << "The cat sat on the mat.\n";
-  const ProgramResult result = run_openwork({"compare", "openwork-8m", "openwork-8m", "--prompts", scratch / "prompts.txt", "--prompt", "a", "--task", "none", "--generate", "0",
-                                             "--no-interactions", "--threads", "1", "--out", scratch / "report"});
+  const ProgramResult result =
+      run_openwork({"compare", "openwork-8m", "openwork-8m", "--prompts", scratch / "prompts.txt", "--prompt",
+                    "a", "--task", "none", "--generate", "0", "--no-interactions", "--threads", "1", "--out",
+                    scratch / "report"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(read_file(scratch / "report/index.html"), HasSubstr("data-head=\"L0H0\""));
 }
@@ -132,10 +156,18 @@ TEST(Compare, ShowsAOneTokenPrompt) {
 TEST(Compare, RefusesWhatItCannotCompare) {
   const ScratchFolder scratch;
   expect_refusal({"compare", "openwork-8m", "--out", scratch / "a"}, "one model");
-  expect_refusal({"compare", "openwork-8m", "no-such-model", "--out", scratch / "b", "--quiet", "--task", "none", "--no-interactions"}, "no-such-model");
-  expect_refusal({"compare", "openwork-8m", "openwork-8m", "--prompt", "", "--out", scratch / "c", "--quiet", "--task", "none", "--no-interactions"}, "the prompt is empty");
-  expect_refusal({"compare", "openwork-8m", "openwork-8m", "--prompts", scratch / "missing.txt", "--out", scratch / "d"}, "missing.txt");
-  expect_refusal({"compare", "openwork-8m", "openwork-8m", "--task", "no-such-task", "--out", scratch / "e", "--quiet", "--no-interactions"}, "no-such-task");
+  expect_refusal({"compare", "openwork-8m", "no-such-model", "--out", scratch / "b", "--quiet", "--task",
+                  "none", "--no-interactions"},
+                 "no-such-model");
+  expect_refusal({"compare", "openwork-8m", "openwork-8m", "--prompt", "", "--out", scratch / "c", "--quiet",
+                  "--task", "none", "--no-interactions"},
+                 "the prompt is empty");
+  expect_refusal(
+      {"compare", "openwork-8m", "openwork-8m", "--prompts", scratch / "missing.txt", "--out", scratch / "d"},
+      "missing.txt");
+  expect_refusal({"compare", "openwork-8m", "openwork-8m", "--task", "no-such-task", "--out", scratch / "e",
+                  "--quiet", "--no-interactions"},
+                 "no-such-task");
   std::ofstream(scratch / "file") << "not a folder";
   expect_refusal({"compare", "openwork-8m", "openwork-8m", "--out", scratch / "file/report"}, "file", 1);
 }
