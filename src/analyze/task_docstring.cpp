@@ -63,12 +63,11 @@ WordPairs usable_pairs(const Tokenizer& tokenizer, const OppositeForm& form) {
 
 Task make_docstring_task(const TaskVocabulary& vocabulary, int64_t prompts, uint64_t seed) {
   const Tokenizer& tokenizer = need_tokenizer(vocabulary, "docstring");
-  // A word may begin a line, follow a quote or a space: those that are one token everywhere keep lengths
-  // equal.
-  const std::vector<std::string> words =
-      single_token_words(tokenizer, single_token_words(tokenizer, kWords), "");
-  if (words.size() < 19)
+  const std::vector<std::string> words = single_token_words(tokenizer, kWords);
+  const std::vector<std::string> bare = single_token_words(tokenizer, words, "");  // may follow the quotes
+  if (words.size() < 19 || bare.empty()) {
     refuse_tokenizer("docstring", fmt::format("only {} of the words are one token each", words.size()));
+  }
   TaskRandom random(mix_seed(seed, 4));
   Task task;
   for (int64_t n = 0; n < prompts; ++n) {
@@ -76,8 +75,9 @@ Task make_docstring_task(const TaskVocabulary& vocabulary, int64_t prompts, uint
     const auto take = [&](size_t from, size_t count) {
       return std::vector<std::string>(drawn.begin() + from, drawn.begin() + from + count);
     };
-    const std::vector<std::string> arguments = take(0, 3), others = take(3, 3), described = take(6, 2),
-                                   filler = take(8, 11);
+    const std::vector<std::string> arguments = take(0, 3), others = take(3, 3), described = take(6, 2);
+    std::vector<std::string> filler = take(8, 11);
+    filler[4] = random.choose(bare);
     TaskPrompt prompt{.clean = task_tokens(vocabulary, write_docstring(arguments, arguments, filler)),
                       .corrupt = task_tokens(vocabulary, write_docstring(others, described, filler))};
     const auto end = static_cast<int64_t>(prompt.clean.size()) - 1;
