@@ -144,8 +144,8 @@ std::string describe_block(const HeadsOptions& options, const ModelHeads& model)
   }
   if (blank == 0) text += "; none blank";
   if (blank > 0)
-    text += show_blank ? fmt::format("; {} of them blank", blank)
-                       : fmt::format("; {} blank ones left out", blank);
+    text +=
+        show_blank ? fmt::format("; {} of them blank", blank) : fmt::format("; {} blank, left out", blank);
   const size_t hidden = static_cast<size_t>(model.collected.looked_at) - (show_blank ? 0 : blank) - shown;
   if (hidden > 0) text += fmt::format("; {} more not shown", hidden);
   const int64_t cells = shown > 0 ? model.collected.shown.front().cells.side : 0;
