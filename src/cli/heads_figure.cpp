@@ -115,7 +115,6 @@ ModelHeads look_at_heads(const HeadsOptions& options, const GivenPrompts& given,
   result.device = model.device().str();
   at::Tensor ids;
   if (!options.task.empty()) {
-    note(fmt::format("{}: effects of {} heads on {}", name, config.layers * config.heads, options.task));
     const TaskOptions task{
         options.task, options.figure.source.prompts.empty() ? 0 : std::stoll(options.figure.source.prompts)};
     result.task = find_task_heads(name, model, task, options.ablation, options.threshold, options.common);
@@ -129,8 +128,9 @@ ModelHeads look_at_heads(const HeadsOptions& options, const GivenPrompts& given,
     result.subtitle = describe_prompts(given, prompts);
   }
   result.prompts = ids.size(0), result.tokens = ids.size(1);
+  const HeadRequest request = make_request(options, config, result, models);
   note(fmt::format("{}: patterns on {} token{}", name, result.tokens, result.tokens == 1 ? "" : "s"));
-  result.collected = collect_heads(model, ids, make_request(options, config, result, models));
+  result.collected = collect_heads(model, ids, request);
   return result;
 }
 
@@ -144,8 +144,8 @@ std::string describe_block(const HeadsOptions& options, const ModelHeads& model)
   }
   if (blank == 0) text += "; none blank";
   if (blank > 0)
-    text += show_blank ? fmt::format("; {} of them blank", blank)
-                       : fmt::format("; {} blank ones left out", blank);
+    text +=
+        show_blank ? fmt::format("; {} of them blank", blank) : fmt::format("; {} blank, left out", blank);
   const size_t hidden = static_cast<size_t>(model.collected.looked_at) - (show_blank ? 0 : blank) - shown;
   if (hidden > 0) text += fmt::format("; {} more not shown", hidden);
   const int64_t cells = shown > 0 ? model.collected.shown.front().cells.side : 0;

@@ -46,7 +46,7 @@ ModelHeads look_at_heads(const HeadsOptions& options, const GivenPrompts& given,
 
 draw::HeadGrid make_head_grid(const HeadsOptions& options, const std::vector<ModelHeads>& models);
 
-// "39 of 64 heads; 25 blank ones left out": the line under a block.
+// "39 of 64 heads; 25 blank, left out": the line under a block.
 std::string describe_block(const HeadsOptions& options, const ModelHeads& model);
 
 }  // namespace openwork

@@ -1,8 +1,10 @@
 #include "cli/task_heads.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "analyze/circuit.h"
+#include "base/progress.h"
 
 namespace openwork {
 namespace {
@@ -18,6 +20,8 @@ at::Tensor clean_prompts(const Task& task, const at::Device& device) {
 TaskHeads find_task_heads(const std::string& name, const Transformer& model, const TaskOptions& options,
                           const std::string& ablation, double threshold, const CommonOptions& common) {
   const Task task = open_task(name, model, options, common, common.seed);
+  note(fmt::format("{}: effects of {} heads on {}", name, model.config().layers * model.config().heads,
+                   describe_task(task)["task"].get<std::string>()));
   CircuitSettings settings;
   settings.ablation = parse_ablation(ablation);
   settings.threshold = threshold;

@@ -155,9 +155,16 @@ void Canvas::paint_image(const Rect& area, const PaletteImage& image) {
   cairo_translate(context_, area.x, area.y);
   cairo_scale(context_, area.width / image.width, area.height / image.height);
   cairo_set_source_surface(context_, surface, 0, 0);
-  cairo_pattern_set_filter(cairo_get_source(context_), choose_filter(context_));
-  cairo_paint(
-      context_);  // not a filled rectangle: SVG would wrap the image into a pattern, which viewers smooth
+  const cairo_filter_t filter = choose_filter(context_);
+  cairo_pattern_set_filter(cairo_get_source(context_), filter);
+  if (filter == CAIRO_FILTER_NEAREST) {
+    cairo_paint(
+        context_);  // not a filled rectangle: SVG would wrap the image into a pattern, which viewers smooth
+  } else {
+    cairo_pattern_set_extend(cairo_get_source(context_), CAIRO_EXTEND_PAD);  // no fading at the rim
+    cairo_rectangle(context_, 0, 0, image.width, image.height);
+    cairo_fill(context_);
+  }
   cairo_restore(context_);
   cairo_surface_destroy(surface);
 }

@@ -70,8 +70,9 @@ TEST(HeadsVerb, ChoosesLayersHeadsAndOrder) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ProgramResult result = run_openwork(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.err;
+    const nlohmann::json model = result.json()["models"][0];
     std::vector<std::string> names;
-    for (const nlohmann::json& head : result.json()["models"][0]["shown"]) names.push_back(head["head"]);
+    for (const nlohmann::json& head : model["shown"]) names.push_back(head["head"]);
     return names;
   };
   EXPECT_EQ(shown({"--layers", "even", "--heads", "1"}),
@@ -90,13 +91,15 @@ TEST(HeadsVerb, FramesTheStrongestMovesOfThePrompt) {
                     scratch / "h.svg", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   size_t frames = 0;
-  for (const nlohmann::json& head : result.json()["models"][0]["shown"]) frames += head["frames"].size();
+  const nlohmann::json model = result.json()["models"][0];
+  for (const nlohmann::json& head : model["shown"]) frames += head["frames"].size();
   EXPECT_EQ(frames, 12u);
   const ProgramResult edge =
       run_openwork({"heads", "openwork-8m", "The opposite of 'large' is '", "--from", "5", "--to", "8",
                     "--frames", "4", "--out", scratch / "h.svg", "--json", "-"});
   std::set<std::string> ends;
-  for (const nlohmann::json& head : edge.json()["models"][0]["shown"]) {
+  const nlohmann::json watched = edge.json()["models"][0];
+  for (const nlohmann::json& head : watched["shown"]) {
     for (const std::string frame : head["frames"]) ends.insert(frame.substr(frame.find(':')));
   }
   EXPECT_EQ(ends, std::set<std::string>{":8<-5"});

@@ -143,7 +143,7 @@ HeadGrid make_head_grid() {
   HeadGrid grid;
   grid.caption.title = "Heads";
   HeadBlock dense{"dense", "6 of 6 heads", 3, {}, {}},
-      sparse{"sparse", "2 of 6 heads; 3 blank ones left out", 3, {}, {}};
+      sparse{"sparse", "2 of 6 heads; 3 blank, left out", 3, {}, {}};
   for (int n = 0; n < 6; ++n)
     dense.panels.push_back(
         {"L" + std::to_string(n / 3) + "H" + std::to_string(n % 3), make_cells(10, n % 3), {}});
