@@ -75,10 +75,8 @@ void run_compare(CompareOptions& options) {
   if (options.models.empty()) options.models = {kDenseModel, kSparseModel};
   if (options.models.size() != 2)
     fail_input("one model", "command line", "name two, DENSE and SPARSE, or none for the built-in pair");
-  check_models(options.models);
-  make_folder(options.out);  // found out before the work, not after it
   // What can be found out before the work is, not after it.
-  for (const std::string& name : options.models) locate_model(name);
+  check_models(options.models);
   if (options.prompt.empty()) fail_input("the prompt is empty", "--prompt", "give at least one token");
   TaskComparison tasks(options);
   make_folder(options.out);
