@@ -75,8 +75,9 @@ std::string short_name(const std::string& model) {
 std::string describe_protocol(const nlohmann::json& protocol) {
   std::string text = protocol["program"].get<std::string>();
   for (const nlohmann::json& model : protocol["models"]) {
+    const nlohmann::json& own = model.contains("adapter") ? model["adapter"] : model;  // what tells it from its base
     text += fmt::format("; {} {}", short_name(model["name"].get<std::string>()),
-                        model["sha256"].get<std::string>().substr(0, 12));
+                        own["sha256"].get<std::string>().substr(0, 12));
   }
   return text + fmt::format("; {} {}, bos {}, seed {}.", protocol["device"].get<std::string>(),
                             protocol["dtype"].get<std::string>(), protocol["bos"].get<std::string>(),
