@@ -106,7 +106,6 @@ TEST(HeadsVerb, FramesTheStrongestMovesOfThePrompt) {
 }
 
 TEST(HeadsVerb, BlankHeadsAreLeftOutAndCountedOrShown) {
-  // Biases of 0 and below close a logprob gate outright.
   const ScratchFolder scratch;
   const TinyModel model(0, true);
   const ProgramResult left_out = run_openwork(
