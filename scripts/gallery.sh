@@ -12,6 +12,7 @@ small_sparse=${SMALL_SPARSE:-openwork-8m-sparse}
 out=${OUT:-docs/gallery}
 mary="When Mary and John went to the store, John gave a drink to"
 opposite="The opposite of 'large' is '"
+text=$(head -c 330 tests/data/held_out.txt)  # one sentence and a half: 80 tokens or so
 mkdir -p "$out"
 
 # wanted NAME: whether this figure was asked for (all are where none is named).
@@ -33,6 +34,7 @@ figure() {
   "$openwork" "$@" --out "$out/$name.png" --dpi "${DPI:-110}" --json "build/gallery/$name.json"
 }
 
+figure smollm2-text heads "$large" "$large_sparse" "$text" --preset sample
 figure smollm2-sample heads "$large" "$large_sparse" "$mary" --preset sample
 figure smollm2-copy heads "$large" "$large_sparse" --preset task --task copy --prompts 8
 figure smollm2-prompt heads "$large" "$large_sparse" "$opposite" --preset prompt --order importance --top 24 --columns 6

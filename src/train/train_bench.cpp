@@ -141,8 +141,9 @@ class StepBench {
 
  private:
   static WeightOptions weight_options(const TrainBenchOptions& options) {
-    WeightOptions result{
-        .device = options.device, .dtype = options.dtype, .learn_bias = true, .seed = options.seed};
+    WeightOptions result;
+    result.device = options.device, result.dtype = options.dtype, result.seed = options.seed;
+    result.learn_bias = true;
     if (options.lora)
       result.lora = LoraOptions{.rank = *options.lora, .alpha = static_cast<double>(*options.lora)};
     return result;
