@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "flow/free_port.h"
 #include "cli/training_command.h"
 #include "io/sha256.h"
 
@@ -17,22 +18,10 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string find_free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  bind(listener, reinterpret_cast<sockaddr*>(&address), size);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
-  close(listener);
-  return std::to_string(ntohs(address.sin_port));
-}
-
 // One process per rank; the outputs of rank N go to FILE.N.out and FILE.N.err.
 std::vector<pid_t> start_job(int count, const std::vector<std::string>& arguments, const std::string& file,
                              const std::vector<std::string>& names = {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) {
-  const std::string port = find_free_port();
+  const std::string port = std::to_string(find_free_port());
   std::vector<pid_t> children;
   for (int rank = 0; rank < count; ++rank) {
     const std::string number = std::to_string(rank);

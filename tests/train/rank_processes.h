@@ -11,21 +11,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "flow/free_port.h"
 #include "train/ranks.h"
 
 namespace openwork {
-
-inline uint16_t find_free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  bind(listener, reinterpret_cast<sockaddr*>(&address), size);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
-  close(listener);
-  return ntohs(address.sin_port);
-}
 
 // Starts `work` in a child for each rank; a child's exit code is what it returns, or 3 where it throws.
 inline std::vector<pid_t> start_ranks(int count, const std::function<int(Ranks&)>& work) {

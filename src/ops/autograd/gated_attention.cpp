@@ -64,8 +64,8 @@ std::tuple<Tensor, Tensor, Tensor> differentiable(const Tensor& q, const Tensor&
   return {results[0], results[1], results[2]};
 }
 
-// The gradient's own gradient is not implemented; asking for it (create_graph) fails here instead of
-// giving zeros.
+// First derivatives are all there are: asking for the gradient's own gradient (create_graph) fails here
+// instead of giving zeros.
 std::tuple<Tensor, Tensor, Tensor, Tensor> refuse_second_gradient(
     const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& bias, const Tensor& out, const Tensor& log_sum_exp, std::string_view gate, Seed seed,
