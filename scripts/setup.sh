@@ -60,11 +60,16 @@ print(os.path.dirname(list(s.submodule_search_locations)[0]) if s else '')" 2>/d
   echo "$PWD/build/torch"
 }
 
+# Into a folder beside, then laid over: pip would replace the folder "nvidia", which several packages share.
 bring_by_pip() {
-  local target=$1; shift
+  local target=$1 incoming=$1.incoming; shift
   say "pip install --target $target $*"
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade --target "$target" "$@" ||
+  rm -rf "$incoming"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --target "$incoming" "$@" ||
     { say "pip failed; please install libtorch 2.11 and set OPENWORK_TORCH=/path"; exit 1; }
+  mkdir -p "$target"
+  cp -al "$incoming/." "$target/" 2>/dev/null || cp -a "$incoming/." "$target/"
+  rm -rf "$incoming"
 }
 
 install_packages

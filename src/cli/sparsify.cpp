@@ -80,7 +80,7 @@ void add_gate_options(CLI::App& verb, SparsifyOptions& options) {
       ->type_name("X")
       ->capture_default_str();
   verb.add_option("--noise-anneal", run.loop.schedule.noise_anneal,
-                  "share of the run, at its end, with hard gates")
+                  "share of the run, at its end, in which hard gates take the place of sampled ones")
       ->type_name("X")
       ->capture_default_str();
   auto* target = verb.add_option("--target-loss", run.target_loss, "keep the training loss at X nats/token")

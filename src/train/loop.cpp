@@ -103,8 +103,11 @@ class Loop {
     weights_.refresh();
     target_ = options_.schedule.target(options_.target, now);
     if (!options_.target_curve.empty()) target_ += options_.target_curve.at(static_cast<double>(step_));
-    if (multiplier_) multiplier_->update(cross_entropy, target_);
+    // As the noise goes, the loss that counts is the one of hard gates.
+    if (multiplier_ && (hard_ || !options_.schedule.is_annealing(now)))
+      multiplier_->update(cross_entropy, target_);
     totals_.add_step(cross_entropy, norm);
+    hard_steps_ += hard_ ? 1 : 0;
     ++step_;
     rate_ = options_.learning_rate * rate;
   }
@@ -114,7 +117,9 @@ class Loop {
     const int64_t part = options_.batch / ranks_.count(), samples = part / options_.accumulate;
     const double share = static_cast<double>(samples) / static_cast<double>(options_.batch);
     const at::Device device = weights_.options().device;
-    hard_ = options_.schedule.hard_gates(now);
+    hard_ = options_.schedule.hard_gates(now, step_);
+    LossOptions terms = options_.loss;
+    if (hard_) terms.penalty_weight = 0;  // nothing would hold against it (schedule.h)
     Tensor cross_entropy = at::zeros({1}, at::TensorOptions().dtype(at::kDouble).device(device));
     for (int64_t pass = 0; pass < options_.accumulate; ++pass) {
       GateDraw draw;
@@ -124,7 +129,7 @@ class Loop {
             mix_seed(mix_seed(options_.seed, 0x6761746573), static_cast<uint64_t>(step_)));
       const Tensor tokens = batches_.read(step_ * options_.batch + draw.first, samples).to(device);
       const PassLoss loss = compute_pass_loss(weights_.pass_model(), dense_, tokens, draw,
-                                              multiplier_ ? multiplier_->lambda() : Tensor(), options_.loss);
+                                              multiplier_ ? multiplier_->lambda() : Tensor(), terms);
       const bool last = pass + 1 == options_.accumulate;
       if (last) exchange_.begin();
       (loss.loss * share).backward();
@@ -172,7 +177,8 @@ class Loop {
     line.update({{"penalty", totals.penalty},
                  {"kept_edges", kept},
                  {"open_heads", open},
-                 {"gates", hard_ ? "hard" : "sampled"},
+                 {"hard_steps",
+                  static_cast<double>(std::exchange(hard_steps_, 0)) / static_cast<double>(totals.steps)},
                  {"gate_bias", mean_gate_bias()}});
     if (multiplier_) {
       const Multiplier::Reading reading = multiplier_->read();
@@ -301,7 +307,8 @@ class Loop {
   Tensor news_;                      // [2] float64 on the host: signal, seconds
   int64_t step_ = 0, measured_ = 0;  // measured_: shares of the run
   double seconds_before_ = 0, shift_ = 0, rate_ = 0, target_ = 0;
-  bool hard_ = false;
+  bool hard_ = false;       // the step's gates
+  int64_t hard_steps_ = 0;  // since the last line of metrics
   std::string detail_;
   Clock::time_point start_ = Clock::now(), interval_start_ = Clock::now();
 };

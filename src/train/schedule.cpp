@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -14,7 +15,15 @@ double Schedule::learning_rate(double progress) const {
   return p > 1 - decay ? (1 - p) / decay : 1;
 }
 
-bool Schedule::hard_gates(double progress) const {
+bool Schedule::hard_gates(double progress, int64_t step) const {
+  if (!is_annealing(progress)) return false;
+  const double share = 1.5 * (progress - (1 - noise_anneal)) / noise_anneal;  // of hard steps, about here
+  // Multiples of the golden ratio spread the hard steps evenly among the sampled ones.
+  const double turn = static_cast<double>(step) * 0.6180339887498949;
+  return turn - std::floor(turn) < share;
+}
+
+bool Schedule::is_annealing(double progress) const {
   return noise_anneal > 0 && progress >= 1 - noise_anneal;
 }
 

@@ -1,24 +1,29 @@
 // How a run changes as it goes, as functions of its progress p (the share of it that is done, 0 to 1):
 //   learning rate    warm-up, stable, decay: rises linearly, stays, falls linearly to 0 over the last share
-//   noise            gates are sampled until the last `noise_anneal` share, hard from there to the end
+//   noise            gates are sampled until the last `noise_anneal` share; over its first two thirds ever more
+//                    steps have hard gates, in its last third all of them
 //   gate bias        moves by bias_shift in all, linearly, and has arrived when the decay begins
 //   target           target + slack while the learning rate is high; the slack goes as the rate falls
-// Sampled gates keep about twice the edges of hard ones. The operator has no temperature, so the noise is not
-// turned down but off, early enough for the weights to settle at what inference will compute.
+// Sampled gates keep about twice the edges of hard ones, so a run must end on hard ones. But a hard gate has no
+// slope: only the penalty would move it, and it would close for good. So hard steps follow the loss alone,
+// sampled steps between them open and close gates against the loss of the hard ones (loop.h), and the noise goes
+// by the number of steps that have it.
 #pragma once
+#include <cstdint>
 
 namespace openwork {
 
 struct Schedule {
   double warmup = 0.02;  // shares of the run
   double decay = 0.2;
-  double noise_anneal = 0.1;
+  double noise_anneal = 0.3;
   double rounding = 0;      // where the result is saved compactly: the last share trains the rounded weights
   double bias_shift = 0;    // added to every gate bias by the end
   double target_slack = 0;  // nats allowed above the target at the full learning rate
 
   double learning_rate(double progress) const;  // as a share of the peak, 0 to 1
-  bool hard_gates(double progress) const;
+  bool hard_gates(double progress, int64_t step) const;  // of step `step`, at that progress
+  bool is_annealing(double progress) const;              // within the share that turns the noise off
   bool rounded_weights(double progress) const;
   double gate_bias_shift(double progress) const;
   double target(double target, double progress) const;

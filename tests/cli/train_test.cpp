@@ -231,7 +231,8 @@ TEST(Sparsify, TheNoiseEndsBeforeTheRunDoes) {
             0);
   const auto lines = read_lines(scratch / "out/metrics.jsonl");
   ASSERT_EQ(lines.size(), 12u);
-  for (size_t n = 0; n < lines.size(); ++n) EXPECT_EQ(lines[n].at("gates"), n < 6 ? "sampled" : "hard") << n;
+  for (size_t n = 0; n < 6; ++n) EXPECT_EQ(lines[n].at("hard_steps"), 0.0) << n;
+  for (size_t n = 10; n < 12; ++n) EXPECT_EQ(lines[n].at("hard_steps"), 1.0) << n;
 }
 
 TEST(Sparsify, ShardsAndTextTrainTheSameModel) {

@@ -62,8 +62,8 @@ TEST_F(TrainingLoop, ClosesEdgesAndTellsTheStory) {
   ASSERT_EQ(lines.size(), 14u);
   EXPECT_LT(lines.back().at("kept_edges").get<double>(), 0.7 * lines.front().at("kept_edges").get<double>());
   EXPECT_LT(lines.back().at("penalty").get<double>(), lines.front().at("penalty").get<double>());
-  EXPECT_EQ(lines.front().at("gates"), "sampled");
-  EXPECT_EQ(lines.back().at("gates"), "hard");
+  EXPECT_EQ(lines.front().at("hard_steps"), 0.0);
+  EXPECT_EQ(lines.back().at("hard_steps"), 1.0);
   for (const char* key : {"step", "tokens", "loss", "target", "lambda", "open_heads", "learning_rate",
                           "tokens_per_second", "seconds"}) {
     EXPECT_TRUE(lines.front().contains(key)) << key;

@@ -96,14 +96,27 @@ TEST(Schedule, WarmsUpStaysAndDecays) {
   EXPECT_DOUBLE_EQ(schedule.learning_rate(0.8), 1);
   EXPECT_NEAR(schedule.learning_rate(0.9), 0.5, 1e-12);
   EXPECT_NEAR(schedule.learning_rate(1), 0, 1e-12);
-  EXPECT_FALSE(schedule.hard_gates(0.74));
-  EXPECT_TRUE(schedule.hard_gates(0.76));
   EXPECT_NEAR(schedule.gate_bias_shift(0.4), -1, 1e-12);
   EXPECT_DOUBLE_EQ(schedule.gate_bias_shift(0.95), -2);
   EXPECT_DOUBLE_EQ(schedule.target(3, 0.01), 3.5);
   EXPECT_DOUBLE_EQ(schedule.target(3, 0.5), 3.5);
   EXPECT_NEAR(schedule.target(3, 0.9), 3.25, 1e-12);
-  EXPECT_FALSE((Schedule{.noise_anneal = 0}.hard_gates(1)));
+}
+
+TEST(Schedule, TurnsTheNoiseOffByEverMoreHardSteps) {
+  const Schedule schedule{.noise_anneal = 0.3};
+  const auto hard_share = [&](double progress) {
+    int hard = 0;
+    for (int64_t step = 0; step < 1000; ++step) hard += schedule.hard_gates(progress, step);
+    return hard / 1000.0;
+  };
+  EXPECT_EQ(hard_share(0.69), 0);
+  EXPECT_FALSE(schedule.is_annealing(0.69));
+  EXPECT_TRUE(schedule.is_annealing(0.71));
+  EXPECT_NEAR(hard_share(0.8), 0.5, 0.01);
+  EXPECT_EQ(hard_share(0.91), 1);
+  EXPECT_EQ(hard_share(1), 1);
+  EXPECT_FALSE((Schedule{.noise_anneal = 0}.hard_gates(1, 0)));
 }
 
 TEST(Schedule, RefusesSharesThatOverlap) {
