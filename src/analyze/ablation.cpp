@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+
+#include "analyze/share_rows.h"
 
 namespace openwork {
 namespace {
@@ -61,14 +64,17 @@ PromptMetrics to_prompt_metrics(const Tensor& row) {
   return {wide.data_ptr<double>(), wide.data_ptr<double>() + wide.numel()};
 }
 
-AblationRunner::AblationRunner(const Transformer& model, const Task& task, AblationKind kind)
-    : model_(model), kind_(kind), reader_(model, task) {
+AblationRunner::AblationRunner(const Transformer& model, const Task& task, AblationKind kind, Ranks* ranks)
+    : model_(model), kind_(kind), ranks_(ranks), reader_(model, task) {
   const at::NoGradGuard no_grad;
   for (const bool clean : {true, false}) {
     recorded(clean, Site::kZ, 0);
     const Tensor last = recorded(clean, Site::kResidPost, model.config().layers - 1);
     const Tensor read = last.narrow(1, reader_.output_from(), reader_.tokens() - reader_.output_from());
-    (clean ? clean_ : corrupt_) = to_prompt_metrics(reader_.read(read)[0]);
+    PromptMetrics& metrics = clean ? clean_ : corrupt_;
+    metrics = to_prompt_metrics(reader_.read(read)[0]);
+    share_first(ranks_,
+                metrics);  // machines may differ in a last digit, and what follows is decided by these
   }
 }
 
@@ -101,11 +107,20 @@ Tensor AblationRunner::recorded(bool clean, Site site, int64_t layer) {
 Tensor AblationRunner::replacement(Site site, int64_t layer) {
   if (kind_ == AblationKind::kZero) return {};
   Tensor& value = replacements_[{site, layer}];
-  if (!value.defined()) {
-    const Tensor corrupt = recorded(false, site, layer);
-    value = kind_ == AblationKind::kMean ? corrupt.mean(0, true) : corrupt;
-  }
+  if (!value.defined()) value = make_replacement(recorded(false, site, layer));
   return value;
+}
+
+Tensor AblationRunner::make_replacement(const Tensor& corrupt) const {
+  switch (kind_) {
+    case AblationKind::kZero:
+      return at::zeros_like(corrupt.narrow(0, 0, 1));
+    case AblationKind::kMean:
+      return corrupt.mean(0, true);
+    case AblationKind::kInterchange:
+      return corrupt;
+  }
+  return corrupt;
 }
 
 int64_t AblationRunner::batch_size() const {
@@ -114,31 +129,48 @@ int64_t AblationRunner::batch_size() const {
   return std::max<int64_t>(1, budget / (reader_.prompts() * reader_.tokens()));
 }
 
-std::vector<PromptMetrics> AblationRunner::run(const std::vector<Intervention>& interventions,
-                                               const Done& done) {
-  const at::NoGradGuard no_grad;
-  std::vector<PromptMetrics> results(interventions.size(), clean_);
+// Those that start at the same layer in the same way, as many as fill a pass.
+std::vector<AblationRunner::Batch> AblationRunner::make_batches(
+    const std::vector<Intervention>& interventions) const {
+  std::vector<Batch> batches;
   std::map<std::pair<int32_t, bool>, Batch> groups;  // by where they start
-  const auto finish = [&](Batch& batch) {
-    const std::vector<PromptMetrics> metrics = run_batch(batch);
-    for (size_t n = 0; n < metrics.size(); ++n) results[batch.indices[n]] = metrics[n];
-    if (done) done(batch.indices, metrics);
-    batch.indices.clear(), batch.entries.clear();
-  };
   for (size_t n = 0; n < interventions.size(); ++n) {
-    if (interventions[n].empty()) {
-      if (done) done({n}, {clean_});
-      continue;
-    }
+    if (interventions[n].empty()) continue;
     const int32_t layer = first_layer(interventions[n]);
     const bool whole = changes_attention(interventions[n], layer);
     Batch& batch = groups[{layer, whole}];
     batch.layer = layer, batch.whole_layer = whole;
     batch.indices.push_back(n), batch.entries.push_back(&interventions[n]);
-    if (batch.size() == batch_size()) finish(batch);
+    if (batch.size() == batch_size()) batches.push_back(std::exchange(batch, {}));
   }
   for (auto& [start, batch] : groups) {
-    if (batch.size() > 0) finish(batch);
+    if (batch.size() > 0) batches.push_back(std::move(batch));
+  }
+  return batches;
+}
+
+std::vector<PromptMetrics> AblationRunner::run(const std::vector<Intervention>& interventions,
+                                               const Done& done) {
+  const at::NoGradGuard no_grad;
+  std::vector<PromptMetrics> results(interventions.size(), clean_);
+  for (size_t n = 0; n < interventions.size() && done; ++n) {
+    if (interventions[n].empty()) done({n}, {clean_});
+  }
+  // A round is one pass for each rank; the passes are those that one process makes.
+  const std::vector<Batch> batches = make_batches(interventions);
+  for (size_t first = 0; first < batches.size(); first += rank_count(ranks_)) {
+    std::vector<size_t> indices;
+    std::vector<PromptMetrics> metrics;
+    for (size_t n = first; n < std::min(batches.size(), first + rank_count(ranks_)); ++n) {
+      indices.insert(indices.end(), batches[n].indices.begin(), batches[n].indices.end());
+      if (is_own(ranks_, n)) {
+        for (PromptMetrics& row : run_batch(batches[n])) metrics.push_back(std::move(row));
+      }
+      metrics.resize(indices.size());
+    }
+    share_rows(ranks_, metrics, reader_.prompts());
+    for (size_t n = 0; n < indices.size(); ++n) results[indices[n]] = metrics[n];
+    if (done) done(indices, metrics);
   }
   return results;
 }

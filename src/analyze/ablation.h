@@ -5,7 +5,8 @@
 //   auto metrics = runner.run({{head_part(5, 1)}, {head_part(6, 0), mlp_part(3)}});   //
 //   [intervention][prompt]
 // Exact, and quick: an intervention starts at its lowest layer from the clean run's stream, stops at the
-// positions read, and many interventions share one pass.
+// positions read, and many interventions share one pass. The ranks of a job share the passes: all call the
+// same functions with the same arguments, and all have the same results.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -21,6 +22,8 @@
 #include "model/transformer.h"
 
 namespace openwork {
+
+class Ranks;
 
 enum class AblationKind { kZero, kMean, kInterchange };
 const char* ablation_name(AblationKind kind);
@@ -53,7 +56,7 @@ using Intervention = std::vector<Part>;
 // The clean run, and what replaces each part.
 class AblationRunner {
  public:
-  AblationRunner(const Transformer& model, const Task& task, AblationKind kind);
+  AblationRunner(const Transformer& model, const Task& task, AblationKind kind, Ranks* ranks = nullptr);
   ~AblationRunner();
 
   const PromptMetrics& clean() const { return clean_; }
@@ -61,6 +64,7 @@ class AblationRunner {
   const ModelConfig& config() const { return model_.config(); }
   const TaskMetricReader& reader() const { return reader_; }
   int64_t tokens() const { return reader_.tokens(); }
+  Ranks* ranks() const { return ranks_; }
 
   // The metric of each intervention on each prompt. `done` is told how many are finished, with their results,
   // after each pass: indices into `interventions` and metrics.
@@ -73,11 +77,15 @@ class AblationRunner {
 
   // What replaces an activation: [P or 1, T, ...], broadcast over prompts. Undefined for zero.
   Tensor replacement(Site site, int64_t layer);
+  // The same from values of the corrupt run [P, ...] that the caller has made of recorded ones: [P or 1,
+  // ...].
+  Tensor make_replacement(const Tensor& corrupt) const;
   // An activation of the clean or corrupt run, [P, T, ...]; recorded on first use, for all layers.
   Tensor recorded(bool clean, Site site, int64_t layer);
 
  private:
   struct Batch;  // the interventions of one pass
+  std::vector<Batch> make_batches(const std::vector<Intervention>& interventions) const;
   std::vector<PromptMetrics> run_batch(const Batch& batch);
   Tensor start_batch(const Batch& batch, const ForwardOptions& options);
   void add_taps(const Batch& batch, Taps& taps);
@@ -87,6 +95,7 @@ class AblationRunner {
 
   const Transformer& model_;
   AblationKind kind_;
+  Ranks* ranks_;
   TaskMetricReader reader_;
   PromptMetrics clean_, corrupt_;
   std::map<std::pair<bool, ActivationName>, Tensor> recorded_;

@@ -10,6 +10,7 @@
 
 #include "analyze/attribution.h"
 #include "analyze/circuit_parts.h"
+#include "analyze/share_rows.h"
 #include "base/error.h"
 #include "base/progress.h"
 
@@ -136,12 +137,13 @@ void drop_spare_heads(AblationRunner& runner, const std::vector<Part>& order, co
 // Circuits whose parts are heads or attention edges: both are ablations.
 Circuit find_part_circuit(const Transformer& model, const Task& task, const CircuitSettings& settings,
                           Sweep& sweep) {
-  AblationRunner runner(model, task, settings.ablation);
+  AblationRunner runner(model, task, settings.ablation, sweep.ranks());
   // 1. candidates and their scores
   const std::vector<Part> candidates = list_candidates(runner, settings.level);
   if (candidates.empty())
     fail_input("no gate is open on these prompts", "circuit", "use --level head, or another model");
-  const std::vector<double> scores = score_parts(model, runner, candidates, settings, sweep);
+  std::vector<double> scores = score_parts(model, runner, candidates, settings, sweep);
+  share_first(sweep.ranks(), scores);  // one order for all ranks
   // 2. the order
   std::vector<Part> order;
   Circuit circuit;

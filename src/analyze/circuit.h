@@ -69,8 +69,7 @@ struct NamedCircuit {
 };
 NamedCircuit evaluate_heads(AblationRunner& runner, const std::vector<Part>& heads, uint64_t seed);
 
-// The strongest graph edges among the heads of a circuit, by attribution; empty where the model's norms
-// forbid it.
+// The strongest graph edges among the heads of a circuit, by attribution.
 std::vector<DrawnEdge> connect_heads(const Transformer& model, const Task& task,
                                      const std::vector<Part>& heads, size_t most);
 

@@ -39,9 +39,7 @@ std::vector<double> measure_graph_edges(EdgeRunner& runner, const std::vector<Gr
       effects[open[first + n]] = mean_of(metrics[n]);
       sweep.add(runner.graph().edge_name(round[n]), metrics[n]);
     }
-    if (!sweep.should_stop || !sweep.should_stop()) continue;
-    sweep.save();
-    throw SweepStopped();
+    sweep.stop_where_asked();
   }
   return effects;
 }
@@ -69,7 +67,7 @@ std::vector<Part> heads_of_edges(const ModelConfig& config, const EdgeGraph& gra
 
 Circuit find_graph_circuit(const Transformer& model, const Task& task, const CircuitSettings& settings,
                            Sweep& sweep) {
-  AblationRunner ablation(model, task, settings.ablation);
+  AblationRunner ablation(model, task, settings.ablation, sweep.ranks());
   EdgeRunner runner(model, task, ablation);
   const EdgeGraph& graph = runner.graph();
   // 1. every edge's score
@@ -107,10 +105,9 @@ Circuit find_graph_circuit(const Transformer& model, const Task& task, const Cir
   const auto total = static_cast<int64_t>(order.size());
   const KeepFirst keep_first = [&](const std::vector<int64_t>& counts) {
     Progress progress("curve", counts.size());
-    std::vector<PromptMetrics> metrics;
-    for (const int64_t count : counts)
-      metrics.push_back(runner.run({mask_of(count, total)}).front()), progress.advance(1);
-    return metrics;
+    std::vector<Tensor> masks;
+    for (const int64_t count : counts) masks.push_back(mask_of(count, total));
+    return runner.run(masks, [&](size_t done) { progress.advance(done); });
   };
   circuit.curve = trace_curve(keep_first, total, ablation.clean(), settings.threshold, settings.seed);
   circuit.corrupt = ablation.corrupt();
@@ -140,7 +137,6 @@ Circuit find_graph_circuit(const Transformer& model, const Task& task, const Cir
 
 std::vector<DrawnEdge> connect_heads(const Transformer& model, const Task& task,
                                      const std::vector<Part>& heads, size_t most) {
-  if (model.config().norm_placement == NormPlacement::kAfter) return {};
   AblationRunner ablation(model, task, AblationKind::kInterchange);
   EdgeRunner runner(model, task, ablation);
   const EdgeGraph& graph = runner.graph();

@@ -5,31 +5,12 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "model/rotary.h"
+#include "analyze/share_rows.h"
 
 namespace openwork {
 namespace {
 
 constexpr double kAttributionBytes = 2e9, kPassBytes = 3e8;
-
-// Rows of one of q, k, v: [heads, d, D] of a weight, [heads, d] of a bias.
-Tensor rows_of(const Layer& layer, const ModelConfig& config, HeadInput input, bool bias) {
-  const auto shape = [&](const Tensor& rows, int64_t per_head) {
-    return bias ? rows.reshape({-1, per_head}) : rows.reshape({-1, per_head, rows.size(-1)});
-  };
-  const int64_t d = config.head_size, index = static_cast<int64_t>(input);
-  if (config.qkv_layout == QkvLayout::kSeparate) {
-    const Linear& linear = input == HeadInput::kQuery ? layer.query
-                           : input == HeadInput::kKey ? layer.key
-                                                      : layer.value;
-    return shape(bias ? linear.bias : linear.matrix(), d);
-  }
-  const Tensor rows = bias ? layer.qkv.bias : layer.qkv.matrix();
-  if (config.qkv_layout == QkvLayout::kFusedBlocks)
-    return shape(rows.chunk(3, 0)[static_cast<size_t>(index)], d);
-  return shape(rows, 3 * d).narrow(1, index * d, d);  // [q k v] of each head
-}
 
 Task slice_task(const Task& task, int64_t first, int64_t count) {
   Task part = task;
@@ -67,41 +48,10 @@ struct EdgeRunner::SplitRun {
 EdgeRunner::EdgeRunner(const Transformer& model, const Task& task, AblationRunner& runner)
     : model_(model), task_(task), runner_(runner), graph_(model.config()) {
   const ModelConfig& config = model.config();
-  if (config.norm_placement == NormPlacement::kAfter) {
-    fail_input("graph edges need norms before the blocks, and this model has them after", config.architecture,
-               "use --level head or attention-edge");
-  }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     for (const HeadInput input : {HeadInput::kQuery, HeadInput::kKey, HeadInput::kValue})
       projections_.push_back(projection(layer, input));
   }
-}
-
-EdgeRunner::Projection EdgeRunner::projection(int64_t layer, HeadInput input) const {
-  const ModelConfig& config = model_.config();
-  const int64_t copies = input == HeadInput::kQuery ? 1 : config.group_size();
-  Tensor weight = rows_of(model_.layer(layer), config, input, false).transpose(1, 2);
-  Projection result{copies == 1 ? weight : weight.repeat_interleave(copies, 0), {}};
-  if (config.qkv_bias) {
-    const Tensor bias = rows_of(model_.layer(layer), config, input, true).unsqueeze(1);
-    result.bias = copies == 1 ? bias : bias.repeat_interleave(copies, 0);
-  }
-  return result;
-}
-
-Tensor EdgeRunner::project(int64_t layer, HeadInput input, const Tensor& x) const {
-  const ModelConfig& config = model_.config();
-  const Projection& projection = projections_[static_cast<size_t>(layer * 3 + static_cast<int64_t>(input))];
-  const int64_t S = x.size(0), H = x.size(1), P = x.size(2), T = x.size(3), d = config.head_size;
-  const Tensor normal = model_.apply_norm(model_.layer(layer).norm1, x);
-  Tensor y = at::matmul(normal.view({S, H, P * T, -1}), projection.weight);  // [S, H, P T, d]
-  if (projection.bias.defined()) y = y + projection.bias;
-  if (config.clip_qkv) y = y.clamp(-*config.clip_qkv, *config.clip_qkv);
-  y = y.view({S, H, P, T, d}).permute({0, 2, 3, 1, 4}).reshape({S * P, T, H, d});
-  if (config.positions == Positions::kRotary && input != HeadInput::kValue) {
-    y = rotate(y, make_rotary_table(config.rope, 0, T, y.options()));
-  }
-  return y.transpose(1, 2);
 }
 
 // What the heads of a layer add to the stream, [S, P, T, D]; each head's part is noted.
@@ -127,9 +77,11 @@ Tensor EdgeRunner::run_heads(SplitRun& run, int64_t layer) const {
   const Tensor by_head = output.matrix().t().reshape({H, config.head_size, config.width});
   const Tensor rows = z.view({S, P, H, T, -1}).permute({0, 2, 1, 3, 4}).reshape({S, H, P * T, -1});
   const Tensor parts = at::matmul(rows, by_head).view({S, H, P, T, -1});  // [S, H, P, T, D]
-  run.write(parts);
-  const Tensor sum = parts.sum(1);
-  return output.bias.defined() ? sum + output.bias : sum;
+  run.write(norm_head_parts(model_, layer, parts, 1));
+  Tensor sum = parts.sum(1);
+  if (output.bias.defined()) sum = sum + output.bias;
+  return config.norm_placement == NormPlacement::kAfter ? model_.apply_norm(model_.layer(layer).norm1, sum)
+                                                        : sum;
 }
 
 Tensor EdgeRunner::run_split(SplitRun& run, const TaskMetricReader& reader) const {
@@ -150,27 +102,23 @@ Tensor EdgeRunner::run_split(SplitRun& run, const TaskMetricReader& reader) cons
   return reader.read(last.narrow(1, reader.output_from(), T - reader.output_from()));
 }
 
-Tensor EdgeRunner::source_values(bool clean, int64_t first, int64_t count) {
-  std::vector<Tensor> values;
-  const auto add = [&](Site site, int64_t layer) {
-    Tensor value = clean ? runner_.recorded(true, site, layer) : runner_.replacement(site, layer);
-    if (!value.defined())
-      value = at::zeros_like(runner_.recorded(true, site, layer).narrow(0, 0, 1));  // zero ablation
-    const int64_t prompts = value.size(0) == 1 ? 1 : count;
-    value = value.narrow(0, value.size(0) == 1 ? 0 : first, prompts);
-    values.push_back(site == Site::kResult ? value.permute({2, 0, 1, 3}) : value.unsqueeze(0));
-  };
-  add(Site::kEmbed, -1);
-  for (int64_t layer = 0; layer < model_.config().layers; ++layer)
-    add(Site::kResult, layer), add(Site::kMlpOut, layer);
-  return at::cat(values);  // [sources, count or 1, T, D]
+Tensor EdgeRunner::source_values(bool clean) {
+  const auto settle = [&](const Tensor& value) { return clean ? value : runner_.make_replacement(value); };
+  std::vector<Tensor> values = {settle(runner_.recorded(clean, Site::kEmbed, -1)).unsqueeze(0)};
+  for (int64_t layer = 0; layer < model_.config().layers; ++layer) {
+    const Tensor parts =
+        norm_head_parts(model_, layer, runner_.recorded(clean, Site::kResult, layer), 2);  // [P, T, H, D]
+    values.push_back(settle(parts).permute({2, 0, 1, 3}));
+    values.push_back(settle(runner_.recorded(clean, Site::kMlpOut, layer)).unsqueeze(0));
+  }
+  return at::cat(values);  // [sources, P or 1, T, D]
 }
 
 void EdgeRunner::load_deltas() {
   if (deltas_.defined()) return;
   const at::NoGradGuard no_grad;
-  replacements_ = source_values(false, 0, runner_.reader().prompts());
-  deltas_ = replacements_ - source_values(true, 0, runner_.reader().prompts());
+  replacements_ = source_values(false);
+  deltas_ = replacements_ - source_values(true);
 }
 
 Tensor EdgeRunner::score_edges(int64_t steps) {
@@ -206,7 +154,9 @@ Tensor EdgeRunner::score_edges(int64_t steps) {
       loss.backward();
     }
   }
-  return mask.grad()[0].to(at::kCPU, at::kDouble);
+  const Tensor scores = mask.grad()[0].to(at::kCPU, at::kDouble).contiguous();
+  if (runner_.ranks()) runner_.ranks()->broadcast(scores);  // one order for all ranks
+  return scores;
 }
 
 int64_t EdgeRunner::pass_size() const {
@@ -214,23 +164,30 @@ int64_t EdgeRunner::pass_size() const {
   return std::clamp<int64_t>(static_cast<int64_t>(kPassBytes / bytes), 1, 64);
 }
 
-std::vector<PromptMetrics> EdgeRunner::run(const std::vector<Tensor>& masks) {
+std::vector<PromptMetrics> EdgeRunner::run(const std::vector<Tensor>& masks,
+                                           const std::function<void(size_t)>& advance) {
   load_deltas();
   const at::NoGradGuard no_grad;
-  std::vector<PromptMetrics> results;
+  std::vector<PromptMetrics> results(masks.size());
   const Tensor embedded = model_.embed(runner_.reader().clean_ids());  // [P, T, D]
   const Tensor input = runner_.recorded(true, Site::kEmbed, -1);
-  for (size_t first = 0; first < masks.size(); first += static_cast<size_t>(pass_size())) {
-    const size_t last = std::min(masks.size(), first + static_cast<size_t>(pass_size()));
-    const Tensor mask = at::stack(std::vector<Tensor>(masks.begin() + static_cast<std::ptrdiff_t>(first),
-                                                      masks.begin() + static_cast<std::ptrdiff_t>(last)));
-    const int64_t S = mask.size(0);
-    SplitRun run{embedded.unsqueeze(0).expand({S, -1, -1, -1}), mask.to(embedded.options()),
-                 at::zeros({S, graph_.sources(), input.numel()}, embedded.options()), replacements_};
-    run.write(input.unsqueeze(0).expand({S, -1, -1, -1}).unsqueeze(1));
-    const Tensor metrics = run_split(run, runner_.reader());
-    for (int64_t n = 0; n < S; ++n) results.push_back(to_prompt_metrics(metrics[n]));
+  const auto pass = static_cast<size_t>(pass_size());
+  for (size_t first = 0; first < masks.size(); first += pass) {
+    const size_t count = std::min(masks.size() - first, pass);
+    if (is_own(runner_.ranks(), first / pass)) {
+      const auto from = masks.begin() + static_cast<std::ptrdiff_t>(first);
+      const Tensor mask = at::stack(std::vector<Tensor>(from, from + static_cast<std::ptrdiff_t>(count)));
+      const int64_t S = mask.size(0);
+      SplitRun run{embedded.unsqueeze(0).expand({S, -1, -1, -1}), mask.to(embedded.options()),
+                   at::zeros({S, graph_.sources(), input.numel()}, embedded.options()), replacements_};
+      run.write(input.unsqueeze(0).expand({S, -1, -1, -1}).unsqueeze(1));
+      const Tensor metrics = run_split(run, runner_.reader());
+      for (size_t n = 0; n < count; ++n)
+        results[first + n] = to_prompt_metrics(metrics[static_cast<int64_t>(n)]);
+    }
+    if (advance) advance(count);
   }
+  share_rows(runner_.ranks(), results, runner_.reader().prompts());
   return results;
 }
 

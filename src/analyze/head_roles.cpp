@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "analyze/edge_runner.h"
+
 namespace openwork {
 namespace {
 
@@ -66,19 +68,27 @@ std::vector<Kind> list_kinds(const Task& task, int64_t tokens) {
   return kinds;
 }
 
+// What one head adds to the stream, [P, T', D], when the layer's heads have gathered z [P, T', H, d].
+Tensor head_part_of_stream(const Transformer& model, const Tensor& z, const Part& head) {
+  const ModelConfig& config = model.config();
+  const Tensor rows = model.layer(head.layer)
+                          .attention_output.matrix()
+                          .t()
+                          .reshape({config.heads, config.head_size, config.width});
+  if (config.norm_placement == NormPlacement::kBefore)
+    return at::matmul(z.select(2, head.head), rows[head.head]);
+  return norm_head_parts(model, head.layer, at::einsum("bthd,hdw->bthw", {z, rows}), 2).select(2, head.head);
+}
+
 // The metric lost when one head's output is taken out of the final stream alone.
 double direct_effect(AblationRunner& runner, const Transformer& model, const Part& head) {
   const TaskMetricReader& reader = runner.reader();
   const int64_t from = reader.output_from(), count = reader.tokens() - from;
   const Tensor last =
       runner.recorded(true, Site::kResidPost, model.config().layers - 1).narrow(1, from, count);
-  const Tensor z =
-      runner.recorded(true, Site::kZ, head.layer).narrow(1, from, count).select(2, head.head);  // [P, T', d]
-  const Tensor rows = model.layer(head.layer)
-                          .attention_output.matrix()
-                          .t()
-                          .narrow(0, head.head * model.config().head_size, model.config().head_size);
-  return mean_of(runner.clean()) - mean_of(to_prompt_metrics(reader.read(last - at::matmul(z, rows))[0]));
+  const Tensor z = runner.recorded(true, Site::kZ, head.layer).narrow(1, from, count);  // [P, T', H, d]
+  const Tensor part = head_part_of_stream(model, z, head);
+  return mean_of(runner.clean()) - mean_of(to_prompt_metrics(reader.read(last - part)[0]));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "analyze/edge_runner.h"
+#include "analyze/share_rows.h"
 #include "model/rotary.h"
 
 namespace openwork {
@@ -33,11 +34,8 @@ Tensor EdgeRunner::patch_head(int64_t destination, const Tensor& deltas) {
   const auto input = [&](HeadInput which) {
     if (which == patched) {
       const Projection& all = projections_[static_cast<size_t>(layer * 3 + slot / config.heads)];
-      const Tensor normal =
-          model_.apply_norm(model_.layer(layer).norm1, x.unsqueeze(0) + deltas).view({runs * P, T, -1});
-      Tensor y = at::matmul(normal, all.weight[head]);
-      if (all.bias.defined()) y = y + all.bias[head];
-      if (config.clip_qkv) y = y.clamp(-*config.clip_qkv, *config.clip_qkv);
+      const Tensor seen = read_stream(layer, x.unsqueeze(0) + deltas).view({1, runs * P * T, -1});
+      Tensor y = apply_projection(all.of_head(head), seen);
       y = y.view({runs * P, T, 1, d});
       const bool turned = config.positions == Positions::kRotary && which != HeadInput::kValue;
       return (turned ? rotate(y, make_rotary_table(config.rope, 0, T, y.options())) : y).transpose(1, 2);
@@ -70,44 +68,53 @@ Tensor EdgeRunner::patch_mlp(int64_t layer, const Tensor& deltas) {
   return repeat_runs(runner_.recorded(true, Site::kResidPost, layer), runs) + change;
 }
 
+// The metrics [S, P] when a destination sees x + delta of each of some sources.
+Tensor EdgeRunner::patch_destination(int64_t destination, const std::vector<int64_t>& sources) {
+  const int64_t layers = model_.config().layers, layer = graph_.layer_of(destination),
+                from = runner_.reader().output_from(), T = runner_.reader().tokens();
+  const Tensor deltas = deltas_.index_select(0, at::tensor(sources, deltas_.options().dtype(at::kLong)));
+  Tensor x;
+  if (destination == graph_.logits()) {
+    x = (runner_.recorded(true, Site::kResidPost, layers - 1).unsqueeze(0) + deltas).flatten(0, 1);
+  } else {
+    x = graph_.slot_of(destination) == 3 * model_.config().heads ? patch_mlp(layer, deltas)
+                                                                 : patch_head(destination, deltas);
+  }
+  ForwardOptions options;
+  options.output_from = from;
+  const bool more = destination != graph_.logits() && layer + 1 < layers;
+  x = more ? model_.run_layers(x, layer + 1, layers, options) : x.narrow(1, from, T - from);
+  return runner_.reader().read(x);
+}
+
 std::vector<PromptMetrics> EdgeRunner::measure_edges(const std::vector<GraphEdge>& edges,
                                                      const std::function<void(size_t)>& advance) {
   load_deltas();
   const at::NoGradGuard no_grad;
-  const int64_t layers = model_.config().layers, from = runner_.reader().output_from(),
-                T = runner_.reader().tokens();
-  const int64_t pass =
-      std::max<int64_t>(1, (model_.device().is_cpu() ? 4096 : 1 << 18) / (runner_.reader().prompts() * T));
+  const int64_t tokens = runner_.reader().prompts() * runner_.reader().tokens();
+  const auto pass =
+      static_cast<size_t>(std::max<int64_t>(1, (model_.device().is_cpu() ? 4096 : 1 << 18) / tokens));
   std::map<int64_t, std::vector<size_t>> by_destination;
   for (size_t n = 0; n < edges.size(); ++n) by_destination[edges[n].destination].push_back(n);
   std::vector<PromptMetrics> effects(edges.size());
+  size_t passes = 0;
   for (const auto& [destination, indices] : by_destination) {
-    for (size_t first = 0; first < indices.size(); first += static_cast<size_t>(pass)) {
-      const size_t count = std::min(indices.size() - first, static_cast<size_t>(pass));
-      std::vector<Tensor> chosen;
-      for (size_t n = 0; n < count; ++n) chosen.push_back(delta_of(edges[indices[first + n]].source));
-      const Tensor deltas = at::stack(chosen);  // [S, P, T, D]
-      Tensor x;
-      const int64_t layer = graph_.layer_of(destination);
-      if (destination == graph_.logits()) {
-        x = (runner_.recorded(true, Site::kResidPost, layers - 1).unsqueeze(0) + deltas).flatten(0, 1);
-      } else {
-        x = graph_.slot_of(destination) == 3 * model_.config().heads ? patch_mlp(layer, deltas)
-                                                                     : patch_head(destination, deltas);
-      }
-      ForwardOptions options;
-      options.output_from = from;
-      const bool more = destination != graph_.logits() && layer + 1 < layers;
-      x = more ? model_.run_layers(x, layer + 1, layers, options) : x.narrow(1, from, T - from);
-      const Tensor metrics = runner_.reader().read(x);
-      for (size_t n = 0; n < count; ++n) {
-        PromptMetrics& effect = effects[indices[first + n]];
-        effect = to_prompt_metrics(metrics[static_cast<int64_t>(n)]);
-        for (size_t p = 0; p < effect.size(); ++p) effect[p] = runner_.clean()[p] - effect[p];
+    for (size_t first = 0; first < indices.size(); first += pass) {
+      const size_t count = std::min(indices.size() - first, pass);
+      if (is_own(runner_.ranks(), passes++)) {
+        std::vector<int64_t> sources;
+        for (size_t n = 0; n < count; ++n) sources.push_back(edges[indices[first + n]].source);
+        const Tensor metrics = patch_destination(destination, sources);
+        for (size_t n = 0; n < count; ++n) {
+          PromptMetrics& effect = effects[indices[first + n]];
+          effect = to_prompt_metrics(metrics[static_cast<int64_t>(n)]);
+          for (size_t p = 0; p < effect.size(); ++p) effect[p] = runner_.clean()[p] - effect[p];
+        }
       }
       if (advance) advance(count);
     }
   }
+  share_rows(runner_.ranks(), effects, runner_.reader().prompts());
   return effects;
 }
 

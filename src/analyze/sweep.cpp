@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "analyze/share_rows.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "io/atomic_file.h"
@@ -14,16 +15,23 @@ constexpr std::chrono::seconds kSaveEvery(5);
 
 }  // namespace
 
-Sweep::Sweep(std::filesystem::path path, nlohmann::json key)
-    : path_(std::move(path)), key_(std::move(key)), saved_(std::chrono::steady_clock::now()) {
-  if (path_.empty() || !std::filesystem::exists(path_)) return;
+Sweep::Sweep(std::filesystem::path path, nlohmann::json key, Ranks* ranks)
+    : path_(std::move(path)), key_(std::move(key)), ranks_(ranks), saved_(std::chrono::steady_clock::now()) {
+  std::string kept = writes() ? read_kept() : "";
+  share_first(ranks_, kept);
+  if (!kept.empty()) done_ = nlohmann::json::parse(kept).get<std::map<std::string, PromptMetrics>>();
+}
+
+// What the file holds, as text; nothing where there is none.
+std::string Sweep::read_kept() const {
+  if (!std::filesystem::exists(path_)) return "";
   const nlohmann::json kept = read_json_file(path_);
   if (!kept.is_object() || !kept.contains("key") || !kept.contains("done") || kept["key"] != key_) {
     fail_input("an interrupted sweep of another command is kept there", path_.string(),
                "finish that one, delete the file, or choose another --sweep FILE");
   }
-  done_ = kept["done"].get<std::map<std::string, PromptMetrics>>();
-  note(fmt::format("continuing the sweep in {}: {} done", path_.string(), done_.size()));
+  note(fmt::format("continuing the sweep in {}: {} done", path_.string(), kept["done"].size()));
+  return kept["done"].dump();
 }
 
 const PromptMetrics* Sweep::find(const std::string& name) const {
@@ -38,14 +46,21 @@ void Sweep::add(const std::string& name, PromptMetrics metrics) {
 }
 
 void Sweep::save() {
-  if (path_.empty()) return;
+  if (!writes()) return;
   write_text_file(path_, nlohmann::json{{"key", key_}, {"done", done_}}.dump() + "\n");
   saved_ = std::chrono::steady_clock::now();
 }
 
 void Sweep::finish() {
   std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove(path_, ignored);
+  if (writes()) std::filesystem::remove(path_, ignored);
+}
+
+void Sweep::stop_where_asked() {
+  const int signal = share_largest(ranks_, stop_signal ? stop_signal() : 0);
+  if (signal == 0) return;
+  save();
+  throw SweepStopped{signal};
 }
 
 std::vector<PromptMetrics> run_sweep(AblationRunner& runner, const std::vector<std::string>& names,
@@ -69,9 +84,7 @@ std::vector<PromptMetrics> run_sweep(AblationRunner& runner, const std::vector<s
       sweep.add(names[open[indices[n]]], metrics[n]);
     }
     if (advance) advance(indices.size());
-    if (!sweep.should_stop || !sweep.should_stop()) return;
-    sweep.save();
-    throw SweepStopped();
+    sweep.stop_where_asked();
   });
   return results;
 }

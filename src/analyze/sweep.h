@@ -3,6 +3,7 @@
 //   Sweep sweep("effects.json.sweep", key);
 //   auto metrics = run_sweep(runner, names, interventions, sweep);
 //   sweep.finish();                       // the answer is written: the file goes
+// The ranks of a job share a sweep: all know what is done, the first reads and writes the file.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "analyze/ablation.h"
+#include "train/ranks.h"
 
 namespace openwork {
 
@@ -20,29 +22,39 @@ class Sweep {
  public:
   // `key` is everything the numbers depend on; a file of another key is refused, not overwritten. An empty
   // path keeps nothing.
-  Sweep(std::filesystem::path path, nlohmann::json key);
+  Sweep(std::filesystem::path path, nlohmann::json key, Ranks* ranks = nullptr);
 
   const PromptMetrics* find(const std::string& name) const;
   void add(const std::string& name, PromptMetrics metrics);
   void save();    // now
   void finish();  // removes the file
   size_t size() const { return done_.size(); }
+  Ranks* ranks() const { return ranks_; }
+
+  // After each pass, on every rank: saves and throws SweepStopped where stop_signal of one of them says so.
+  void stop_where_asked();
 
   // Stands before every name: the model and seed that the next results belong to.
   std::string scope;
 
-  // Asked after each pass; true ends the sweep after saving it.
-  std::function<bool()> should_stop;
+  // The signal that ends the sweep after saving it, 0 while there is none.
+  std::function<int()> stop_signal;
 
  private:
+  bool writes() const { return !path_.empty() && (!ranks_ || ranks_->is_first()); }
+  std::string read_kept() const;
+
   std::filesystem::path path_;
   nlohmann::json key_;
+  Ranks* ranks_;
   std::map<std::string, PromptMetrics> done_;
   std::chrono::steady_clock::time_point saved_;
 };
 
-// Thrown by run_sweep after it saved what is done, when should_stop said so.
-struct SweepStopped {};
+// Thrown after what is done was saved.
+struct SweepStopped {
+  int signal = 0;
+};
 
 // The metrics of `interventions`, those the sweep knows already taken from it. `advance` is told how many are
 // done.

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/open.h"
+#include "cli/ranks.h"
 #include "cli/task_options.h"
 #include "cli/verbs.h"
 
@@ -106,26 +107,28 @@ nlohmann::json to_json(const AblateOptions& options, const AblationRunner& runne
   return result;
 }
 
-void run_ablate(const AblateOptions& options) {
+void run_ablate(AblateOptions& options) {
   apply_common_options(options.common);
+  nlohmann::json protocol = make_protocol(options.common);  // before ranks take their part of the threads
+  const std::shared_ptr<Ranks> ranks = join_ranks(options.common);
   const AblationKind kind = parse_ablation(options.ablation);
   const Transformer model = open_model(options.model, options.common);
   const Task task = open_task(options.model, model, options.task, options.common, options.common.seed);
-  AblationRunner runner(model, task, kind);
+  AblationRunner runner(model, task, kind, ranks.get());
   const std::vector<Part> parts = list_parts(options, model.config(), runner.tokens());
 
-  nlohmann::json protocol = make_protocol(options.common);
   protocol.update(describe_task(task));
   protocol.update({{"device", model.device().str()},
                    {"ablation", options.ablation},
                    {"bootstrap", "prompts, 2000 draws"},
                    {"model", describe_model_files(options.model)}});
-  KeptSweep kept(options.sweep, options.common, protocol);
+  KeptSweep kept(options.sweep, options.common, protocol, *ranks);
   kept.guard([&] {
     const std::vector<Effect> effects = measure_effects(runner, parts, kept.sweep(), options.common.seed);
     print_effects(options, runner, effects);
     nlohmann::json result = to_json(options, runner, effects);
     result["protocol"] = protocol;
+    result["protocol"]["ranks"] = ranks->count();
     write_json_result(options.common, result);
     kept.sweep().finish();
   });

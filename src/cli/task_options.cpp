@@ -69,17 +69,20 @@ nlohmann::json describe_task(const Task& task) {
   return description;
 }
 
-KeptSweep::KeptSweep(const std::string& file, const CommonOptions& common, const nlohmann::json& key)
-    : sweep_(sweep_path(file, common), key) {
-  sweep_.should_stop = [this] { return signals_.seen() != 0; };
+KeptSweep::KeptSweep(const std::string& file, const CommonOptions& common, const nlohmann::json& key,
+                     Ranks& ranks)
+    : ranks_(ranks), sweep_(sweep_path(file, common), key, &ranks) {
+  sweep_.stop_signal = [this] { return signals_.seen(); };
 }
 
 void KeptSweep::guard(const std::function<void()>& work) {
   try {
     work();
-  } catch (const SweepStopped&) {
+    ranks_.leave();
+  } catch (const SweepStopped& stopped) {
     note("stopped; the same command continues from here");
-    std::exit(128 + signals_.seen());
+    ranks_.leave();
+    std::exit(128 + stopped.signal);
   }
 }
 

@@ -27,15 +27,17 @@ Task open_task(const std::string& model_name, const Transformer& model, const Ta
 // ids}
 nlohmann::json describe_task(const Task& task);
 
-// A sweep kept in `file`, or beside the JSON output, that ends at SIGINT or SIGTERM.
+// A sweep kept in `file`, or beside the JSON output, shared over ranks, that ends at SIGINT or SIGTERM to any
+// of them.
 class KeptSweep {
  public:
-  KeptSweep(const std::string& file, const CommonOptions& common, const nlohmann::json& key);
+  KeptSweep(const std::string& file, const CommonOptions& common, const nlohmann::json& key, Ranks& ranks);
   Sweep& sweep() { return sweep_; }
-  // Runs `work`; a sweep that was stopped leaves the program with 128 + signal.
+  // Runs `work` and leaves the ranks; a sweep that was stopped leaves the program with 128 + signal.
   void guard(const std::function<void()>& work);
 
  private:
+  Ranks& ranks_;
   StopSignals signals_;
   Sweep sweep_;
 };

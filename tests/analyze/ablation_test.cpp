@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
 
 #include "analyze/sweep.h"
 #include "analyze/tasks.h"
@@ -231,7 +232,7 @@ TEST(Sweep, GoesOnWhereItWas) {
   const std::vector<PromptMetrics> whole = runner.run(interventions);
   {
     Sweep stopped(path, {{"task", 1}});
-    stopped.should_stop = [] { return true; };
+    stopped.stop_signal = [] { return SIGTERM; };
     EXPECT_THROW(run_sweep(runner, names, interventions, stopped), SweepStopped);
   }
   Sweep resumed(path, {{"task", 1}});

@@ -119,14 +119,63 @@ TEST_P(EveryGraph, ReplacingEveryEdgeGivesTheCorruptRun) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, EveryGraph,
-                         testing::Values("gpt2", "gpt_neox", "llama", "olmo", "sparse_gpt2_published"));
+// A copy of the model, in double, whose tokens are all nearly alike: their embeddings differ by `spread`.
+Transformer with_alike_tokens(const Transformer& model, double spread) {
+  const auto specs = list_parameters(architecture_named(model.config().architecture, "test"), model.config());
+  NamedTensors parameters;
+  for (size_t n = 0; n < specs.size(); ++n) {
+    Tensor value = model.parameters()[n].second.to(at::kDouble);
+    if (specs[n].role == Role::kEmbedding) value = value[0] + spread * (value - value[0]);
+    parameters.emplace_back(specs[n].name, value);
+  }
+  return Transformer(model.config(), parameters);
+}
 
-TEST(EdgeRunner, RefusesNormsAfterBlocks) {
+// Small replacements have the effects that attribution says: it is the first order of path patching.
+TEST_P(EveryGraph, SmallReplacementsHaveTheirAttributedEffects) {
+  const Transformer base = load_model(std::string("tests/data/") + GetParam());
+  const Task task = made_up_task(base.config().vocabulary);
+  double error[2] = {};
+  for (const int n : {0, 1}) {
+    const Transformer model = with_alike_tokens(base, n == 0 ? 1e-3 : 1e-4);
+    AblationRunner runner(model, task, AblationKind::kInterchange);
+    EdgeRunner edges(model, task, runner);
+    const std::vector<GraphEdge> all = edges.graph().edges();
+    const std::vector<PromptMetrics> exact = edges.measure_edges(all);
+    const Tensor scores = edges.score_edges(1);
+    double largest = 0;
+    for (size_t e = 0; e < all.size(); ++e) {
+      const double effect = mean_of(exact[e]);
+      largest = std::max(largest, std::abs(effect));
+      error[n] =
+          std::max(error[n], std::abs(scores[all[e].destination][all[e].source].item<double>() - effect));
+    }
+    ASSERT_GT(largest, 0);
+    error[n] /= largest;
+  }
+  EXPECT_LT(error[1], 2e-3);
+  EXPECT_LT(error[1], 0.2 * error[0]);  // a tenth of the step, a tenth of the relative error
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, EveryGraph,
+                         testing::Values("gpt2", "gpt_neox", "llama", "olmo", "olmo2",
+                                         "sparse_gpt2_published"));
+
+// Where a norm follows attention, the heads' parts under it add up to what attention writes.
+TEST(EdgeRunner, PartsUnderANormAfterAttentionAddUp) {
   const Transformer model = load_model("tests/data/olmo2");
   const Task task = made_up_task(model.config().vocabulary);
   AblationRunner runner(model, task, AblationKind::kInterchange);
-  EXPECT_THROW(EdgeRunner(model, task, runner), Error);
+  EdgeRunner edges(model, task, runner);
+  for (const bool clean : {true, false}) {
+    const Tensor values = edges.source_values(clean);  // [sources, P, T, D]
+    for (int64_t layer = 0; layer < model.config().layers; ++layer) {
+      const Tensor parts = values.narrow(0, edges.graph().head_source(layer, 0), model.config().heads);
+      EXPECT_TRUE(at::allclose(parts.sum(0), runner.recorded(clean, Site::kAttentionOut, layer), 1e-4, 1e-5));
+    }
+    EXPECT_TRUE(at::allclose(
+        values.sum(0), runner.recorded(clean, Site::kResidPost, model.config().layers - 1), 1e-4, 1e-5));
+  }
 }
 
 // A GPT-2 in which everything is linear: queries and keys 0 (attention is the same everywhere), norms that

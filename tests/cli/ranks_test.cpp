@@ -1,13 +1,13 @@
-// sparsify and eval as torchrun, srun or mpirun start them: several processes on this machine, over loopback,
-// that give what one process gives, stop together, and notice the loss of one.
+// sparsify, eval, ablate and circuit as torchrun, srun or mpirun start them: several processes on this
+// machine, over loopback, that give what one process gives, stop together, and notice the loss of one.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
 #include <chrono>
 
-#include "flow/free_port.h"
 #include "cli/training_command.h"
+#include "flow/free_port.h"
 #include "io/sha256.h"
 
 namespace openwork {
@@ -143,6 +143,80 @@ TEST(Ranks, EvalGivesTheAnswerOfOneProcess) {
   one.erase("seconds"), two.erase("seconds");
   EXPECT_EQ(one, two);
   EXPECT_EQ(read_file(scratch / "eval.1.out"), "");
+}
+
+// What a command writes with --json, by one process and by two; how many there were is all that may differ.
+class SharedSweep : public testing::Test {
+ protected:
+  std::vector<std::string> command(std::vector<std::string> arguments, const std::string& file) const {
+    const std::vector<std::string> usual = {"--task", "copy",      "--prompts", "2",      "--device",
+                                            "cpu",    "--threads", "1",         "--json", scratch_ / file};
+    arguments.insert(arguments.end(), usual.begin(), usual.end());
+    return arguments;
+  }
+  nlohmann::json read(const std::string& file, int ranks) const {
+    nlohmann::json result = nlohmann::json::parse(read_file(scratch_ / file));
+    EXPECT_EQ(result["protocol"]["ranks"], ranks);
+    result["protocol"].erase("ranks");
+    return result;
+  }
+  void expect_the_answer_of_one(const std::vector<std::string>& arguments) const {
+    const ProgramResult alone = run_openwork(command(arguments, "alone.json"));
+    ASSERT_EQ(alone.exit_code, 0) << alone.err;
+    const auto codes = await_all(start_job(2, command(arguments, "shared.json"), scratch_ / "job"));
+    ASSERT_THAT(codes, Each(0)) << read_file(scratch_ / "job.0.err") << read_file(scratch_ / "job.1.err");
+    EXPECT_EQ(read("alone.json", 1), read("shared.json", 2));
+    EXPECT_EQ(read_file(scratch_ / "job.0.out"), alone.out);
+    EXPECT_EQ(read_file(scratch_ / "job.1.out"), "");
+    EXPECT_FALSE(fs::exists(scratch_ / "shared.json.sweep"));
+  }
+  ScratchFolder scratch_;
+};
+
+TEST_F(SharedSweep, AblateGivesTheAnswerOfOneProcess) {
+  expect_the_answer_of_one({"ablate", "openwork-8m"});
+  expect_the_answer_of_one({"ablate", "openwork-8m", "--only", "L5H6,L6H0<k>,m3,L6H0:30<-6"});
+}
+
+TEST_F(SharedSweep, CircuitGivesTheAnswerOfOneProcessAtEveryLevel) {
+  expect_the_answer_of_one({"circuit", "openwork-8m", "--greedy", "--heads", "L5H6,L6H0"});
+  expect_the_answer_of_one({"circuit", "openwork-8m-sparse", "--level", "attention-edge"});
+  expect_the_answer_of_one({"circuit", "openwork-8m", "--level", "graph-edge", "--agreement"});
+}
+
+TEST_F(SharedSweep, RanksGoOnWithWhatASweepKept) {
+  ASSERT_EQ(run_openwork(command({"ablate", "openwork-8m"}, "alone.json")).exit_code, 0);
+  const nlohmann::json alone = read("alone.json", 1);
+  // A kept sweep with numbers that no run gives shows that both ranks take them from it.
+  const double kept = alone["clean_metric"].get<double>() - 77;
+  std::ofstream(scratch_ / "shared.json.sweep") << nlohmann::json{
+      {"key", alone["protocol"]}, {"done", {{"L0H3", {kept, kept}}, {"L7H7", {kept, kept}}}}};
+  const auto codes =
+      await_all(start_job(2, command({"ablate", "openwork-8m"}, "shared.json"), scratch_ / "job"));
+  ASSERT_THAT(codes, Each(0)) << read_file(scratch_ / "job.0.err");
+  EXPECT_THAT(read_file(scratch_ / "job.0.err"), HasSubstr("continuing the sweep"));
+  const nlohmann::json shared = read("shared.json", 2);
+  for (size_t layer = 0; layer < 8; ++layer) {
+    for (size_t head = 0; head < 8; ++head) {
+      const bool was_kept = (layer == 0 && head == 3) || (layer == 7 && head == 7);
+      const double expected = was_kept ? 77 : alone["effects"][layer][head].get<double>();
+      EXPECT_NEAR(shared["effects"][layer][head].get<double>(), expected, 1e-5) << layer << " " << head;
+    }
+  }
+  EXPECT_FALSE(fs::exists(scratch_ / "shared.json.sweep"));
+}
+
+TEST_F(SharedSweep, ASignalToOneStopsAllAndTheSweepIsKept) {
+  const std::vector<std::string> arguments = {"circuit",    "openwork-8m", "--level",
+                                              "graph-edge", "--method",    "exact"};
+  const auto children = start_job(2, command(arguments, "shared.json"), scratch_ / "job");
+  ASSERT_TRUE(await_file(scratch_ / "shared.json.sweep", children[0])) << read_file(scratch_ / "job.0.err");
+  kill(children[1], SIGTERM);
+  EXPECT_THAT(await_all(children), Each(143))
+      << read_file(scratch_ / "job.0.err") << read_file(scratch_ / "job.1.err");
+  EXPECT_THAT(read_file(scratch_ / "job.0.err"), HasSubstr("the same command continues"));
+  EXPECT_FALSE(nlohmann::json::parse(read_file(scratch_ / "shared.json.sweep")).at("done").empty());
+  EXPECT_FALSE(fs::exists(scratch_ / "shared.json"));
 }
 
 TEST(BadInput, PlacesAmongRanksThatAreNone) {
