@@ -3,28 +3,11 @@
 #include <ATen/ATen.h>
 
 #include "analyze/edge_runner.h"
+#include "analyze/head_rows.h"
 #include "model/rotary.h"
 
 namespace openwork {
 namespace {
-
-// Rows of one of q, k, v: [heads, d, D] of a weight, [heads, d] of a bias.
-Tensor rows_of(const Layer& layer, const ModelConfig& config, HeadInput input, bool bias) {
-  const auto shape = [&](const Tensor& rows, int64_t per_head) {
-    return bias ? rows.reshape({-1, per_head}) : rows.reshape({-1, per_head, rows.size(-1)});
-  };
-  const int64_t d = config.head_size, index = static_cast<int64_t>(input);
-  if (config.qkv_layout == QkvLayout::kSeparate) {
-    const Linear& linear = input == HeadInput::kQuery ? layer.query
-                           : input == HeadInput::kKey ? layer.key
-                                                      : layer.value;
-    return shape(bias ? linear.bias : linear.matrix(), d);
-  }
-  const Tensor rows = bias ? layer.qkv.bias : layer.qkv.matrix();
-  if (config.qkv_layout == QkvLayout::kFusedBlocks)
-    return shape(rows.chunk(3, 0)[static_cast<size_t>(index)], d);
-  return shape(rows, 3 * d).narrow(1, index * d, d);  // [q k v] of each head
-}
 
 // What an RMS norm divides by.
 Tensor norm_scale(const Tensor& x, double epsilon) {
@@ -37,12 +20,12 @@ EdgeRunner::Projection EdgeRunner::projection(int64_t layer, HeadInput input) co
   const ModelConfig& config = model_.config();
   const int64_t copies = input == HeadInput::kQuery ? 1 : config.group_size();
   const auto by_head = [&](const Tensor& x) { return copies == 1 ? x : x.repeat_interleave(copies, 0); };
-  const Tensor rows = rows_of(model_.layer(layer), config, input, false);  // [heads, d, D]
+  const Tensor rows = head_rows(model_.layer(layer), config, input, false);  // [heads, d, D]
   Projection result;
   result.weight = by_head(rows.transpose(1, 2));
   Tensor bias;
   if (config.qkv_bias) {
-    bias = rows_of(model_.layer(layer), config, input, true);
+    bias = head_rows(model_.layer(layer), config, input, true);
     result.bias = by_head(bias.unsqueeze(1));
   }
   if (config.qk_norm && input != HeadInput::kValue) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "analyze/head_rows.h"
+
 namespace openwork {
 namespace {
 
@@ -14,16 +16,10 @@ constexpr size_t kStrongestKept = 50;
 
 // The projections of a layer, one matrix per head: queries, then keys, then values: [H + 2 G, d, D].
 Tensor projections_of(const Transformer& model, int64_t index) {
-  const ModelConfig& config = model.config();
-  const Layer& layer = model.layer(index);
-  const int64_t H = config.heads, G = config.kv_heads, d = config.head_size, D = config.width;
-  if (config.qkv_layout == QkvLayout::kSeparate) {
-    return at::cat({layer.query.matrix().reshape({H, d, D}), layer.key.matrix().reshape({G, d, D}),
-                    layer.value.matrix().reshape({G, d, D})});
-  }
-  const Tensor fused = layer.qkv.matrix();  // [3 H d, D]
-  if (config.qkv_layout == QkvLayout::kFusedBlocks) return fused.reshape({3 * H, d, D});
-  return fused.reshape({H, 3, d, D}).transpose(0, 1).reshape({3 * H, d, D});
+  const auto rows = [&](HeadInput input) {
+    return head_rows(model.layer(index), model.config(), input, false);
+  };
+  return at::cat({rows(HeadInput::kQuery), rows(HeadInput::kKey), rows(HeadInput::kValue)});
 }
 
 // Each head's way into the stream, through what the norm between the two layers does to it: [H, d, D].
