@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "analyze/head_rows.h"
 #include "base/error.h"
 #include "model/rotary.h"
 
@@ -12,24 +13,6 @@ namespace openwork {
 namespace {
 
 constexpr double kAttributionBytes = 2e9, kPassBytes = 3e8;
-
-// Rows of one of q, k, v: [heads, d, D] of a weight, [heads, d] of a bias.
-Tensor rows_of(const Layer& layer, const ModelConfig& config, HeadInput input, bool bias) {
-  const auto shape = [&](const Tensor& rows, int64_t per_head) {
-    return bias ? rows.reshape({-1, per_head}) : rows.reshape({-1, per_head, rows.size(-1)});
-  };
-  const int64_t d = config.head_size, index = static_cast<int64_t>(input);
-  if (config.qkv_layout == QkvLayout::kSeparate) {
-    const Linear& linear = input == HeadInput::kQuery ? layer.query
-                           : input == HeadInput::kKey ? layer.key
-                                                      : layer.value;
-    return shape(bias ? linear.bias : linear.matrix(), d);
-  }
-  const Tensor rows = bias ? layer.qkv.bias : layer.qkv.matrix();
-  if (config.qkv_layout == QkvLayout::kFusedBlocks)
-    return shape(rows.chunk(3, 0)[static_cast<size_t>(index)], d);
-  return shape(rows, 3 * d).narrow(1, index * d, d);  // [q k v] of each head
-}
 
 Task slice_task(const Task& task, int64_t first, int64_t count) {
   Task part = task;
@@ -80,10 +63,10 @@ EdgeRunner::EdgeRunner(const Transformer& model, const Task& task, AblationRunne
 EdgeRunner::Projection EdgeRunner::projection(int64_t layer, HeadInput input) const {
   const ModelConfig& config = model_.config();
   const int64_t copies = input == HeadInput::kQuery ? 1 : config.group_size();
-  Tensor weight = rows_of(model_.layer(layer), config, input, false).transpose(1, 2);
+  Tensor weight = head_rows(model_.layer(layer), config, input, false).transpose(1, 2);
   Projection result{copies == 1 ? weight : weight.repeat_interleave(copies, 0), {}};
   if (config.qkv_bias) {
-    const Tensor bias = rows_of(model_.layer(layer), config, input, true).unsqueeze(1);
+    const Tensor bias = head_rows(model_.layer(layer), config, input, true).unsqueeze(1);
     result.bias = copies == 1 ? bias : bias.repeat_interleave(copies, 0);
   }
   return result;

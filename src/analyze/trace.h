@@ -52,7 +52,7 @@ class Tracer {
 
   // Sets a node (L3F512@7, M3@7, E3@7, T@7) or a head (L5H1) to `factor` times what it was, and reads the first
   // target's logit: predicted by direct effects, with everything else frozen, and with everything free.
-  Intervention intervene(const std::string& node, double factor);
+  TraceIntervention intervene(const std::string& node, double factor);
 
  private:
   struct State;

@@ -24,18 +24,20 @@ struct TraceNode {
   int64_t layer = -1;     // -1: embeddings; the number of layers: logits
   int64_t position = 0;
   int64_t feature = -1;   // of a feature: its number; of a logit or an embedding: the token
-  double value = 0;       // a feature's activation, a logit; an MLP's or embedding's share of the target
+  double value = 0;       // a feature's activation; a logit; an MLP's share of the first target (trace.h); of an
+                          // embedding, error or bias: its direct effect on the first target
   double influence = 0;   // on the targets, over all paths, normalised as circuit-tracer does: in [0, 1]
+  double cumulative = 0;  // share of all influence that nodes at least as influential hold: viewers' "influence"
   double probability = 0; // of a logit's token
 
-  // L3F512@7, M3@7 (an MLP), E3@7 (an error), T@7 (an embedding), B3@7 (a bias), the token of a logit
+  // L3F512@7, M3@7 (an MLP), E3@7 (an error), T@7 (an embedding), B3@7 (a bias), 412 (a logit: its token's id)
   std::string name() const;
 };
 
 // One head's part in an effect: the paths whose last move between tokens it makes.
 struct HeadShare {
   HeadPlace head;
-  double weight = 0;  // signed; the weights of a link sum to the link's
+  double weight = 0;  // signed; the weights of a link, other_heads with them, sum to the link's
 };
 
 // The direct effect of a source on a target, everything between them held fixed.
@@ -43,6 +45,7 @@ struct TraceLink {
   int64_t source = 0, target = 0;  // into TraceGraph::nodes
   double weight = 0;
   std::vector<HeadShare> heads;    // largest first by size; empty where source and target share a token
+  double other_heads = 0;          // of heads left out because memory is short (TraceSettings::memory): seldom
 };
 
 // How far sums of effects are from what they must sum to: |sum - a| / max(|a|, 1), the largest seen.
@@ -53,7 +56,7 @@ struct SumCheck {
 };
 
 struct TraceGraph {
-  std::vector<std::string> tokens;  // of the prompt, as text
+  std::vector<std::string> tokens;  // of the prompt, as text: filled in by those who have the tokenizer
   std::vector<int64_t> ids;
   int64_t layers = 0, heads = 0;
   std::vector<TraceNode> nodes;     // kept after pruning; the targets last
@@ -88,8 +91,8 @@ struct QueryKeyAttribution {
   std::vector<QueryKeyPair> pairs;   // largest first by size
 };
 
-// A node or head changed, and what became of the targets.
-struct Intervention {
+// A node or head changed, and by how much the first target's logit changed with it.
+struct TraceIntervention {
   std::string node;                  // as the user wrote it: L3F512@7, L5H1
   double factor = 0;                 // 0: ablated; X: boosted to X times
   double predicted = 0;              // by the graph's direct effect on the first target

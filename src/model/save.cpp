@@ -29,6 +29,8 @@ DType file_dtype(at::ScalarType dtype) {
       return DType::kI64;
     case at::kByte:
       return DType::kU8;
+    case at::kChar:
+      return DType::kI8;
     default:
       break;
   }

@@ -5,7 +5,8 @@
 //   cross-layer:  m_l = b_dec_l + sum over k <= l of f_k W_dec_k[:, l - k]
 // An active feature's value is its pre-activation, so with the active set held fixed a transcoder is linear.
 // x_l is `input` of the config: the residual stream before the MLP (hook_resid_mid) or what the MLP itself
-// reads, the normed stream (ln2.hook_normalized); m_l stands in for hook_mlp_out.
+// reads, the normed stream (ln2.hook_normalized, weight and bias of the norm in it); m_l stands in for
+// hook_mlp_out.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -53,8 +54,9 @@ Tensor encode(const LayerTranscoder& transcoder, const Tensor& x);
 std::vector<Tensor> decode(const Transcoders& transcoders, const std::vector<Tensor>& features,
                            const std::vector<Tensor>& inputs);
 
-// Fails in one line where the transcoders are not of this model: layers, width, or the hash where both have one.
-void check_transcoders_fit(const Transcoders& transcoders, const ModelConfig& config, const std::string& model_sha256,
-                           const std::string& where);
+// Fails in one line where the transcoders are not of this model: layers, width, or the hash where both have
+// one.
+void check_transcoders_fit(const Transcoders& transcoders, const ModelConfig& config,
+                           const std::string& model_sha256, const std::string& where);
 
 }  // namespace openwork

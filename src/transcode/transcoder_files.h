@@ -1,12 +1,13 @@
 // Transcoder folders, in the layout circuit-tracer reads (docs/formats.md):
 //   config.yaml               model_name, model_kind: transcoder_set | cross_layer_transcoder,
-//                             feature_input_hook, feature_output_hook, scan
+//                             feature_input_hook, feature_output_hook, scan, model_sha256
 //   per-layer   layer_N.safetensors    W_enc [F, D], b_enc [F], W_dec [F, D], b_dec [D],
 //                                      activation_function.threshold [F], W_skip [D, D] where there is one
 //   cross-layer W_enc_N.safetensors    W_enc_N [F, D], b_enc_N [F], b_dec_N [D], threshold_N [F]
 //               W_dec_N.safetensors    W_dec_N [F, layers - N, D]
-// 8-bit folders keep the same files and names, with W_enc and W_dec as I8 and one scale per row beside them
-// (NAME.scales F32); `openwork transcode --unpack` turns them into the plain form.
+// A missing threshold is 0 everywhere. 8-bit folders keep the same files and names, with W_enc and W_dec as
+// I8 and one scale per row beside them (NAME.scales F32, one number for each row of D): number = code *
+// scale. `openwork transcode --unpack` turns them into the plain form, which circuit-tracer opens.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -20,7 +21,9 @@ enum class TranscoderFormat { kFloat32, kEightBit };
 // Both kinds, both formats, and what circuit-tracer itself wrote. Fails in one line naming the file.
 Transcoders load_transcoders(const std::filesystem::path& folder, at::Device device = at::kCPU);
 
-// Written beside, then renamed; `folder` may exist only as a transcoder folder, whose files it replaces.
-void save_transcoders(const std::filesystem::path& folder, const Transcoders& transcoders, TranscoderFormat format);
+// Each file is whole or absent, config.yaml last; files of another set in the folder go. Fails where the
+// folder holds a model.
+void save_transcoders(const std::filesystem::path& folder, const Transcoders& transcoders,
+                      TranscoderFormat format);
 
 }  // namespace openwork
