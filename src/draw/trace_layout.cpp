@@ -149,11 +149,11 @@ TraceCurve make_curve(const Rect& from, const Rect& to, double entry, bool betwe
     return {start, {start.x + 0.2 * reach, start.y - lift}, {end.x - 0.35 * reach, end.y - lift}, end, 0,
             true};
   }
-  const Point start{from.x + 0.66 * from.width, from.y};
+  const Point start{from.x + 0.72 * from.width, from.y};
   const double reach = end.x - start.x, rise = start.y - end.y;
   return {start,
-          {start.x + 0.08 * reach, start.y - 0.75 * rise},
-          {end.x - std::max(12.0, 0.5 * reach), end.y},
+          {start.x + 0.22 * reach, start.y - 0.62 * rise},
+          {end.x - std::max(12.0, 0.42 * reach), end.y},
           end,
           0,
           true};

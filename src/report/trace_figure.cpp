@@ -92,22 +92,25 @@ Groups gather_groups(const TraceGraph& graph, int rows) {
   return groups;
 }
 
-std::string name_in_box(const TraceNode& node, const DescribeNode& describe) {
+std::string label_of(const NodeLabels& labels, size_t node) {
+  return node < labels.size() ? labels[node] : "";
+}
+
+std::string name_in_box(const TraceNode& node, const std::string& about) {
   if (node.kind == TraceNodeKind::kMlp) return fmt::format("MLP {}", node.layer);
   if (node.kind == TraceNodeKind::kError) return fmt::format("L{} error", node.layer);
-  const std::string about = describe ? describe(node) : "";
   const std::string name = fmt::format("L{}F{}", node.layer, node.feature);
   return about.empty() ? name : fmt::format("{} {}", name, draw::mark_token(about, 9));
 }
 
-std::vector<std::string> lines_of(const TraceGraph& graph, const Group& group, const DescribeNode& describe,
+std::vector<std::string> lines_of(const TraceGraph& graph, const Group& group, const NodeLabels& labels,
                                   int rows, double largest) {
   if (group.row == 0)
     return {draw::mark_token(graph.tokens[static_cast<size_t>(group.position)],
                              graph.tokens.size() > 16 ? 12 : 14)};
   const TraceNode& first = graph.nodes[group.nodes.front()];
   if (group.row == rows - 1) {
-    const std::string token = describe ? describe(first) : "";
+    const std::string token = label_of(labels, group.nodes.front());
     return {token.empty() ? fmt::format("token {}", first.feature) : draw::mark_token(token),
             fmt::format("{:.1f} %", 100 * first.probability)};
   }
@@ -115,7 +118,7 @@ std::vector<std::string> lines_of(const TraceGraph& graph, const Group& group, c
   const size_t most = std::min(kLinesInBox, 1 + static_cast<size_t>(std::lround(2 * share)));
   std::vector<std::string> lines;
   for (size_t n = 0; n < group.nodes.size() && n < most; ++n)
-    lines.push_back(name_in_box(graph.nodes[group.nodes[n]], describe));
+    lines.push_back(name_in_box(graph.nodes[group.nodes[n]], label_of(labels, group.nodes[n])));
   if (group.nodes.size() > most) lines.push_back(fmt::format("+ {} more", group.nodes.size() - most));
   return lines;
 }
@@ -215,7 +218,7 @@ draw::TracePanel make_trace_panel(const TracePicture& picture) {
     largest = std::max(largest, group.row == rows - 1 ? 0 : group.influence);
   for (const Group& group : groups.list) {
     panel.boxes.push_back({static_cast<int>(group.position), group.row, group.influence,
-                           lines_of(graph, group, picture.describe, rows, largest)});
+                           lines_of(graph, group, picture.labels, rows, largest)});
   }
   panel.moves = choose_moves(graph, groups);
   return panel;

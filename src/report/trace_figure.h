@@ -3,7 +3,6 @@
 // carry it. A link's weight here is its share of what reaches its target, times the target's own influence;
 // that makes links into different features comparable, as their own units (pre-activations) are not.
 #pragma once
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,14 +12,15 @@
 
 namespace openwork {
 
-// What a feature is about, in a word or two, and a logit's token as text; empty where nobody knows.
-using DescribeNode = std::function<std::string(const TraceNode&)>;
+// By node of a graph: what a feature is about, in a word or two, and the token of a logit or an embedding as
+// text; "" where nobody knows. None at all: nobody knows anything.
+using NodeLabels = std::vector<std::string>;
 
 struct TracePicture {
   std::string name;  // of the model
   const TraceGraph* graph = nullptr;
   std::optional<HeadExplanation> explanation;  // the caption, and which tokens are framed
-  DescribeNode describe;                       // may be empty
+  NodeLabels labels;
 };
 
 // "5 heads carry 80 % of key 5 -> query 8: L11H7, L10H1, ..."; at most `most` heads named.

@@ -53,8 +53,7 @@ int64_t feature_number(const TraceNode& node) {
   return -1;
 }
 
-std::string label_of(const TraceNode& node, const DescribeNode& describe) {
-  const std::string about = describe ? describe(node) : "";
+std::string label_of(const TraceNode& node, const std::string& about) {
   switch (node.kind) {
     case TraceNodeKind::kFeature:
     case TraceNodeKind::kEmbedding:
@@ -73,7 +72,7 @@ std::string label_of(const TraceNode& node, const DescribeNode& describe) {
 }
 
 nlohmann::json make_node(const TraceGraph& graph, const TraceNode& node, bool first_target,
-                         const DescribeNode& describe) {
+                         const std::string& about) {
   const bool logit = node.kind == TraceNodeKind::kLogit, feature = node.kind == TraceNodeKind::kFeature;
   const std::string id = graph_node_id(graph, node);
   const size_t position = id.rfind('_');
@@ -89,7 +88,7 @@ nlohmann::json make_node(const TraceGraph& graph, const TraceNode& node, bool fi
       {"reverse_ctx_idx", 0},
       {"jsNodeId", logit ? fmt::format("L_{}-{}", node.feature, node.position)
                          : id.substr(0, position) + "-" + (feature ? "0" : id.substr(position + 1))},
-      {"clerp", label_of(node, describe)},
+      {"clerp", label_of(node, about)},
       {"influence", nullptr},
       {"activation", nullptr},
       {"own_influence", node.influence},
@@ -162,12 +161,12 @@ std::string graph_node_id(const TraceGraph& graph, const TraceNode& node) {
 }
 
 nlohmann::json make_trace_graph(const TraceGraph& graph, const TraceGraphOrigin& origin,
-                                const DescribeNode& describe) {
+                                const NodeLabels& labels) {
   nlohmann::json nodes = nlohmann::json::array(), links = nlohmann::json::array();
   bool first = true;
-  for (const TraceNode& node : graph.nodes) {
-    nodes.push_back(make_node(graph, node, first, describe));
-    if (node.kind == TraceNodeKind::kLogit) first = false;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    nodes.push_back(make_node(graph, graph.nodes[n], first, n < labels.size() ? labels[n] : ""));
+    if (graph.nodes[n].kind == TraceNodeKind::kLogit) first = false;
   }
   for (const TraceLink& link : graph.links) links.push_back(make_link(graph, link));
   return {{"metadata", make_metadata(graph, origin)},

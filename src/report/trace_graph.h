@@ -27,7 +27,7 @@ struct TraceGraphOrigin {
 };
 
 nlohmann::json make_trace_graph(const TraceGraph& graph, const TraceGraphOrigin& origin,
-                                const DescribeNode& describe);
+                                const NodeLabels& labels);
 
 // The node's id in that file: 3_512_7 (a feature), E_464_7, error_3_7, mlp_3_7, bias_3_7, 31_3290_8 (a
 // logit).
