@@ -46,7 +46,7 @@ Tensor find_slope(const ModelConfig& config, const Seen& seen) {
 }
 
 // What attention adds when the stream is 0: biases of values, norm and output, and values held by clipping.
-Tensor find_attention_constant(const FrozenRun& run, int64_t index, const Tensor& clipped_values) {
+Tensor find_attention_constant(const FrozenRun& run, int64_t index) {
   const ModelConfig& config = run.config();
   const Layer& weights = run.model.layer(index);
   const FrozenLayer& layer = run.layer(index);
@@ -54,9 +54,10 @@ Tensor find_attention_constant(const FrozenRun& run, int64_t index, const Tensor
   Tensor v = at::zeros({T, G * d}, run.embedding.options());
   if (config.qkv_bias) v = v + head_rows(weights, config, HeadInput::kValue, true).reshape({-1});
   if (norms_come_before(config) && weights.norm1.bias.defined()) {
-    v = v + at::mv(head_rows(weights, config, HeadInput::kValue, false).reshape({G * d, -1}), weights.norm1.bias);
+    v = v +
+        at::mv(head_rows(weights, config, HeadInput::kValue, false).reshape({G * d, -1}), weights.norm1.bias);
   }
-  if (layer.kept.defined()) v = v * layer.kept + clipped_values * (1 - layer.kept);
+  if (layer.kept.defined()) v = v * layer.kept + layer.clipped;
   v = v.view({T, G, d}).transpose(0, 1);  // [G, T, d]
   if (config.group_size() > 1) v = v.repeat_interleave(config.group_size(), 0);
   const Tensor z = at::matmul(layer.pattern, v).transpose(0, 1).reshape({T, -1});  // [T, H d]
@@ -81,14 +82,14 @@ void freeze_attention(FrozenRun& run, int64_t index, const Seen& seen) {
     layer.output = fold_writing(config, weights.norm1, output.t()).t().contiguous();
     layer.mix = layer.pattern / layer.scale.view({1, -1, 1});  // by the query's
   }
-  Tensor clipped;
   if (config.clip_qkv) {
-    clipped = seen.value.reshape({run.tokens, -1});
-    layer.kept = (clipped.abs() < *config.clip_qkv).to(clipped.dtype());
+    const Tensor values = seen.value.reshape({run.tokens, -1});
+    layer.kept = (values.abs() < *config.clip_qkv).to(values.dtype());
+    layer.clipped = values * (1 - layer.kept);
   }
   const Tensor open = (layer.pattern != 0).flatten(1).any(1).to(at::kCPU);
   for (int64_t h = 0; h < config.heads; ++h) layer.open.push_back(open[h].item<bool>());
-  layer.constant = find_attention_constant(run, index, clipped);
+  layer.constant = find_attention_constant(run, index);
 }
 
 }  // namespace
@@ -96,7 +97,9 @@ void freeze_attention(FrozenRun& run, int64_t index, const Seen& seen) {
 FrozenRun run_frozen(const Transformer& model, const Transcoders* transcoders, const Tensor& ids) {
   const at::NoGradGuard no_grad;
   const ModelConfig& config = model.config();
-  FrozenRun run{.model = model, .tokens = ids.size(0), .ids = ids.unsqueeze(0)};
+  FrozenRun run{model};
+  run.tokens = ids.size(0);
+  run.ids = ids.unsqueeze(0);
   run.layers.resize(static_cast<size_t>(config.layers));
   std::vector<Seen> seen(run.layers.size());
   Taps taps;
@@ -137,7 +140,7 @@ Tensor pull_mlp(const FrozenRun& run, int64_t layer, const Tensor& g) {
   const Layer& weights = run.model.layer(layer);
   const FrozenLayer& frozen = run.layer(layer);
   const int64_t P = g.size(0);
-  const Tensor scale = frozen.mlp_scale.narrow(0, 0, P).unsqueeze(1);  // [P, 1, 1]
+  const Tensor scale = frozen.mlp_scale.narrow(0, 0, P).unsqueeze(1);                       // [P, 1, 1]
   Tensor inner = at::matmul(pull_norm_after(run, layer, g, scale), weights.down.matrix());  // [P, n, M]
   inner = inner * frozen.mlp_slope.narrow(0, 0, P).unsqueeze(1);
   const Tensor into = at::matmul(inner, weights.up.matrix());  // [P, n, D]
@@ -150,11 +153,13 @@ Tensor read_mlp_constants(const FrozenRun& run, int64_t layer, const Tensor& g, 
   const Norm& norm = weights.norm2;
   const bool before = norms_come_before(run.config());
   const Tensor own = pull_norm_after(run, layer, g, frozen.mlp_scale.index_select(0, tokens));
-  const Tensor inner = at::matmul(own, weights.down.matrix()) * frozen.mlp_slope.index_select(0, tokens);  // [n, M]
+  const Tensor inner =
+      at::matmul(own, weights.down.matrix()) * frozen.mlp_slope.index_select(0, tokens);  // [n, M]
   Tensor sum = at::zeros({g.size(0)}, g.options());
   if (weights.down.bias.defined()) sum = sum + at::mv(own, weights.down.bias);
   if (weights.up.bias.defined()) sum = sum + at::mv(inner, weights.up.bias);
-  if (norm.bias.defined()) sum = sum + (before ? at::mv(inner, at::mv(weights.up.matrix(), norm.bias)) : at::mv(g, norm.bias));
+  if (norm.bias.defined())
+    sum = sum + (before ? at::mv(inner, at::mv(weights.up.matrix(), norm.bias)) : at::mv(g, norm.bias));
   return sum;
 }
 

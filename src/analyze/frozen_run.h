@@ -1,8 +1,8 @@
-// Phase 1 of tracing: the prompt run once, and everything of it that tracing holds fixed. With patterns and norm
-// scales fixed, attention is linear. What it adds to the stream at t is
+// Phase 1 of tracing: the prompt run once, and everything of it that tracing holds fixed. With patterns and
+// norm scales fixed, attention is linear. What it adds to the stream at t is
 //   constant_t + output ( sum over s <= t of mix_ts  kept_s value x_s )
-// where the norm's weight and centring are folded into `value` (norms before blocks) or `output` (norms after),
-// and its scales into `mix`: the pattern A_ts, over the norm's scale at s, or at t.
+// where the norm's weight and centring are folded into `value` (norms before blocks) or `output` (norms
+// after), and its scales into `mix`: the pattern A_ts, over the norm's scale at s, or at t.
 #pragma once
 #include <vector>
 
@@ -13,11 +13,12 @@ namespace openwork {
 
 // H heads, G key/value heads, d head size, D width, M the MLP's inner width, T tokens.
 struct FrozenLayer {
-  Tensor pattern;          // A [H, T, T]: softmax, times the gates where there are any
-  Tensor mix;              // [H, T, T]
-  Tensor value;            // [G d, D]
-  Tensor output;           // [D, H d]
-  Tensor kept;             // [T, G d]: 0 where the value was clipped (OLMo); undefined where nothing clips
+  Tensor pattern;        // A [H, T, T]: softmax, times the gates where there are any
+  Tensor mix;            // [H, T, T]
+  Tensor value;          // [G d, D]
+  Tensor output;         // [D, H d]
+  Tensor kept, clipped;  // [T, G d]: 0 where a value was clipped (OLMo), else 1; what it was clipped to, else
+                         // 0. Both undefined where nothing clips
   Tensor constant;         // [T, D]: of biases, and of clipped values
   std::vector<bool> open;  // [H]: heads whose pattern is not 0 everywhere
   Tensor scale;            // [T, 1]: of norm1
@@ -29,13 +30,15 @@ struct FrozenLayer {
 };
 
 struct FrozenRun {
+  explicit FrozenRun(const Transformer& model) : model(model) {}
+
   const Transformer& model;
   int64_t tokens = 0;
-  Tensor ids;              // [1, T]
-  Tensor embedding;        // x_0 [T, D], learned positions with it
+  Tensor ids;        // [1, T]
+  Tensor embedding;  // x_0 [T, D], learned positions with it
   std::vector<FrozenLayer> layers;
-  Tensor final_scale;      // [1]: of the final norm at the last token
-  Tensor logits;           // [V], of the last token
+  Tensor final_scale;  // [1]: of the final norm at the last token
+  Tensor logits;       // [V], of the last token
 
   const ModelConfig& config() const { return model.config(); }
   const FrozenLayer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
@@ -49,10 +52,11 @@ FrozenRun run_frozen(const Transformer& model, const Transcoders* transcoders, c
 Tensor fold_reading(const ModelConfig& config, const Norm& norm, const Tensor& rows);
 Tensor fold_writing(const ModelConfig& config, const Norm& norm, const Tensor& rows);
 
-// The MLP of one layer with its slope held fixed, backward: directions g [P, n, D] into its output at the first
-// P tokens become directions into the stream it reads.
+// The MLP of one layer with its slope held fixed, backward: directions g [P, n, D] into its output at the
+// first P tokens become directions into the stream it reads.
 Tensor pull_mlp(const FrozenRun& run, int64_t layer, const Tensor& g);
-// What such a direction finds at position `token` when the MLP reads nothing: its biases. g [n, D], tokens [n]
+// What such a direction finds at position `token` when the MLP reads nothing: its biases. g [n, D], tokens
+// [n]
 // -> [n].
 Tensor read_mlp_constants(const FrozenRun& run, int64_t layer, const Tensor& g, const Tensor& tokens);
 

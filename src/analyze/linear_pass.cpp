@@ -57,7 +57,8 @@ Targets pick_targets(const Targets& targets, const std::vector<int64_t>& rows) {
 
 LinearPass::LinearPass(const FrozenRun& run, const Transcoders* transcoders) : run_(run) {
   if (transcoders == nullptr) return;
-  normed_ = transcoders->input == TranscoderInput::kNormed && run.config().norm_placement == NormPlacement::kBefore;
+  normed_ =
+      transcoders->input == TranscoderInput::kNormed && run.config().norm_placement == NormPlacement::kBefore;
   for (int64_t l = 0; l < run.config().layers; ++l) {
     Tensor skip = transcoders->layers[static_cast<size_t>(l)].skip;
     if (skip.defined() && normed_) skip = fold_reading(run.config(), run.model.layer(l).norm2, skip);
@@ -68,7 +69,8 @@ LinearPass::LinearPass(const FrozenRun& run, const Transcoders* transcoders) : r
 // g [P, n, D] at the place behind attention -> what of it reads the stream before, [P, n, D].
 Tensor LinearPass::pull_attention(int64_t layer, const Tensor& g) const {
   const FrozenLayer& frozen = run_.layer(layer);
-  const int64_t P = g.size(0), n = g.size(1), D = g.size(2), d = run_.config().head_size, group = run_.config().group_size();
+  const int64_t P = g.size(0), n = g.size(1), D = g.size(2), d = run_.config().head_size,
+                group = run_.config().group_size();
   const Tensor directions = g.view({P * n, D});
   Tensor pulled = at::zeros_like(directions);
   for (int64_t kv = 0; kv < run_.config().kv_heads; ++kv) {
@@ -107,7 +109,7 @@ void LinearPass::carry_back(const Targets& targets, const Visitor& visit, const 
       if (through) more = through(l, g);
       if (has_skip(l)) {
         const Tensor every = at::arange(P, run_.ids.options());
-        const Tensor skip = pull_skip(l, g.view({P, -1, config.width}).transpose(0, 1), every).transpose(0, 1);
+        const Tensor skip = pull_skip(l, g.transpose(0, 1), every).transpose(0, 1);
         more = more.defined() ? more + skip : skip;
       }
     }
@@ -131,7 +133,8 @@ void LinearPass::carry_back_staying(const Targets& targets,
                                     const std::function<void(int64_t, const Tensor&)>& visit) const {
   const ModelConfig& config = run_.config();
   const int64_t d = config.head_size, group = config.group_size();
-  const Tensor positions = index_of(targets.positions, targets.directions), layers = index_of(targets.layers, targets.directions);
+  const Tensor positions = index_of(targets.positions, targets.directions),
+               layers = index_of(targets.layers, targets.directions);
   const auto readings_of = [&](int64_t layer) {
     return targets.directions * (layers == layer).to(targets.directions.dtype()).unsqueeze(1);
   };
@@ -156,12 +159,14 @@ void LinearPass::carry_back_staying(const Targets& targets,
 
 Tensor LinearPass::push_attention(int64_t layer, const Tensor& x, const Forward& forward) const {
   const FrozenLayer& frozen = run_.layer(layer);
-  const int64_t P = x.size(0), n = x.size(1), D = x.size(2), d = run_.config().head_size, group = run_.config().group_size();
+  const int64_t P = x.size(0), n = x.size(1), D = x.size(2), d = run_.config().head_size,
+                group = run_.config().group_size();
   const Tensor writings = x.view({P * n, D});
   Tensor after = writings.clone();
   for (int64_t kv = 0; kv < run_.config().kv_heads; ++kv) {
     Tensor values = at::mm(writings, block_of(frozen.value, 0, kv, d).t()).view({P, n, d});
-    if (frozen.kept.defined()) values.mul_(block_of(frozen.kept, 1, kv, d).narrow(0, forward.first, P).unsqueeze(1));
+    if (frozen.kept.defined())
+      values.mul_(block_of(frozen.kept, 1, kv, d).narrow(0, forward.first, P).unsqueeze(1));
     values = values.view({P, n * d});
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
       if (!frozen.open[static_cast<size_t>(h)]) continue;
@@ -174,8 +179,9 @@ Tensor LinearPass::push_attention(int64_t layer, const Tensor& x, const Forward&
 }
 
 void LinearPass::carry_forward(const Forward& forward) const {
-  const int64_t P = run_.tokens - forward.first;
-  Tensor x = at::zeros({P, static_cast<int64_t>(forward.columns.size()), run_.config().width}, run_.embedding.options());
+  const int64_t P = forward.last - forward.first + 1;
+  Tensor x = at::zeros({P, static_cast<int64_t>(forward.columns.size()), run_.config().width},
+                       run_.embedding.options());
   bool begun = false;
   // Puts in what the sources of this pass write here.
   const auto write = [&](StreamPoint point, int64_t layer) {
@@ -187,14 +193,15 @@ void LinearPass::carry_forward(const Forward& forward) const {
       }
       if (slots.empty()) continue;
       const Tensor sources = index_of(local, x);
-      x.index_put_({piece.positions.index_select(0, sources) - forward.first, index_of(slots, x)}, piece.rows_of(sources), true);
+      x.index_put_({piece.positions.index_select(0, sources) - forward.first, index_of(slots, x)},
+                   piece.rows_of(sources), true);
       begun = true;
     }
   };
   write(StreamPoint::kStart, -1);
   for (int64_t l = 0; l < forward.end; ++l) {
     if (begun && forward.visit) forward.visit(l, x);
-    const Tensor before = x;
+    const Tensor before = begun ? x : at::zeros_like(x);
     if (begun) x = push_attention(l, x, forward);
     write(StreamPoint::kMiddle, l);
     if (begun && has_skip(l)) {
@@ -214,15 +221,18 @@ Tensor find_effects(const LinearPass& pass, const TraceSources& sources, const T
     for (const SourcePiece& piece : sources.pieces_at(point, layer)) {
       const Tensor rows = piece.first_rows(piece.offsets[static_cast<size_t>(P)]);
       for (int64_t s = 0; s < P; ++s) {
-        const int64_t from = piece.offsets[static_cast<size_t>(s)], count = piece.offsets[static_cast<size_t>(s) + 1] - from;
-        if (count > 0) effects.narrow(0, piece.first + from, count).addmm_(rows.narrow(0, from, count), g[s].t());
+        const int64_t from = piece.offsets[static_cast<size_t>(s)],
+                      count = piece.offsets[static_cast<size_t>(s) + 1] - from;
+        if (count > 0)
+          effects.narrow(0, piece.first + from, count).addmm_(rows.narrow(0, from, count), g[s].t());
       }
     }
   });
-  for (int64_t n = 0; n < targets.count(); ++n) {
-    const auto at = static_cast<size_t>(n);
-    effects[sources.bias_column(targets.layers[at], targets.positions[at])][n] += targets.constants[n];
-  }
+  std::vector<int64_t> own;  // where a target's own constants are counted
+  for (size_t n = 0; n < targets.layers.size(); ++n)
+    own.push_back(sources.bias_column(targets.layers[n], targets.positions[n]));
+  const Tensor every = at::arange(targets.count(), at::kLong).to(effects.device());
+  effects.index_put_({index_of(own, effects), every}, targets.constants, /*accumulate=*/true);
   return effects.t();
 }
 

@@ -16,16 +16,16 @@ enum class StreamPoint { kStart, kMiddle, kOutput };
 
 // Sources of neighbouring columns that write at the same place, in order of their tokens.
 struct SourcePiece {
-  int64_t first = 0;               // column
-  Tensor table;                    // [rows, D]
-  Tensor pick;                     // [m]: each source's row of the table; undefined: row n is source n's
-  Tensor factor;                   // [m, 1]: times which the row is written; undefined: 1
-  Tensor positions;                // [m]
-  std::vector<int64_t> offsets;    // [T + 1]: sources at token s are [offsets[s], offsets[s + 1])
+  int64_t first = 0;             // column
+  Tensor table;                  // [rows, D]
+  Tensor pick;                   // [m]: each source's row of the table; undefined: row n is source n's
+  Tensor factor;                 // [m, 1]: times which the row is written; undefined: 1
+  Tensor positions;              // [m]
+  std::vector<int64_t> offsets;  // [T + 1]: sources at token s are [offsets[s], offsets[s + 1])
 
   int64_t count() const { return offsets.back(); }
-  Tensor first_rows(int64_t most) const;         // what the first `most` sources write: [most, D]
-  Tensor rows_of(const Tensor& sources) const;   // what these write, counted from `first`: [n, D]
+  Tensor first_rows(int64_t most) const;        // what the first `most` sources write: [most, D]
+  Tensor rows_of(const Tensor& sources) const;  // what these write, counted from `first`: [n, D]
 };
 
 class TraceSources {
@@ -37,7 +37,8 @@ class TraceSources {
   int64_t attributable() const { return first_source_only_; }  // features or MLPs: columns [0, this)
   const std::vector<TraceNode>& nodes() const { return nodes_; }
   const TraceNode& node(int64_t column) const { return nodes_[static_cast<size_t>(column)]; }
-  int64_t bias_column(int64_t layer, int64_t position) const;  // layer: up to the number of layers, for logits
+  int64_t bias_column(int64_t layer,
+                      int64_t position) const;  // layer: up to the number of layers, for logits
 
   std::vector<SourcePiece> pieces_at(StreamPoint point, int64_t layer) const;
 
@@ -57,11 +58,12 @@ class TraceSources {
   const FrozenRun& run_;
   const Transcoders* transcoders_;
   std::vector<Active> active_;
-  std::vector<Tensor> errors_, output_constants_;  // per layer [T, D], [D]; the latter undefined where nothing is
+  std::vector<Tensor> errors_,
+      output_constants_;  // per layer [T, D], [D]; the latter undefined where nothing is
   std::vector<TraceNode> nodes_;
   int64_t first_source_only_ = 0, first_error_ = 0, first_embedding_ = 0, first_bias_ = 0;
-  Tensor tokens_;                        // 0, 1, ..., T - 1
-  std::vector<int64_t> by_token_;        // offsets of pieces with one source per token
+  Tensor tokens_;                  // 0, 1, ..., T - 1
+  std::vector<int64_t> by_token_;  // offsets of pieces with one source per token
 };
 
 }  // namespace openwork

@@ -15,7 +15,8 @@ struct BenchTable {
 };
 
 constexpr BenchTable kBenches[] = {{"load", bench_load},       {"tokenize", bench_tokenize}, {"attention", bench_attention_verb},
-                                   {"circuit", bench_circuit}, {"draw", bench_draw},         {"train", bench_train}};
+                                   {"circuit", bench_circuit}, {"draw", bench_draw},         {"train", bench_train},
+                                   {"trace", bench_trace}};
 
 void run_bench(const BenchOptions& options) {
   apply_common_options(options.common);
@@ -27,7 +28,7 @@ void run_bench(const BenchOptions& options) {
     write_json_result(options.common, result);
     return;
   }
-  fail_input(fmt::format("unknown benchmark '{}'", printable(options.what)), "bench", "use load, tokenize, attention, train, circuit or draw");
+  fail_input(fmt::format("unknown benchmark '{}'", printable(options.what)), "bench", "use load, tokenize, attention, train, circuit, draw or trace");
 }
 
 }  // namespace
@@ -35,8 +36,8 @@ void run_bench(const BenchOptions& options) {
 void add_bench_verb(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* verb = app.add_subcommand("bench", "speeds as ratios to a plain way, measured in the same run");
-  verb->add_option("WHAT", options->what, "load, tokenize, attention, train, circuit or draw")->required();
-  verb->add_option("--model", options->model, "the model (load), tokenizer (tokenize) or shape (train: openwork-8m, gpt2, smollm2-135m, olmo-7b)")->capture_default_str();
+  verb->add_option("WHAT", options->what, "load, tokenize, attention, train, circuit, draw or trace")->required();
+  verb->add_option("--model", options->model, "the model (load, circuit, trace), tokenizer (tokenize) or shape (train: openwork-8m, gpt2, smollm2-135m, olmo-7b)")->capture_default_str();
   verb->add_option("--data", options->data, "text to tokenize (tokenize)")->type_name("FILE");
   verb->add_option("--python", options->python, "a Python with the tokenizers package, to measure beside (tokenize)");
   verb->add_flag("--long", options->long_run, "also the largest shapes (attention)");

@@ -20,5 +20,6 @@ nlohmann::json bench_attention_verb(const BenchOptions& options);  // the operat
 nlohmann::json bench_train(const BenchOptions& options);           // a training step with gates, against one without
 nlohmann::json bench_draw(const BenchOptions& options);            // a figure of 2,048 heads, against decimal text
 nlohmann::json bench_circuit(const BenchOptions& options);         // the head sweep, against one pass per head
+nlohmann::json bench_trace(const BenchOptions& options);           // an attribution graph, against autograd per target
 
 }  // namespace openwork
