@@ -123,7 +123,8 @@ void GraphBuilder::add_nodes() {
 }
 
 void GraphBuilder::add_links() {
-  const Tensor places = (pruned_.links.logical_and(candidates_.rows.weights != 0)).nonzero();  // [links, 2]
+  const Tensor places =
+      pruned_.links.logical_and(candidates_.rows.weights != 0).nonzero().contiguous();  // [links, 2]
   const int64_t* at = places.const_data_ptr<int64_t>();
   const auto weights = candidates_.rows.weights.accessor<float, 2>();
   for (int64_t n = 0; n < places.size(0); ++n) {

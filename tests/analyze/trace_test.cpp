@@ -295,7 +295,8 @@ TEST(Trace, AttributesToTheMostInfluentialFirst) {
   std::sort(influences.rbegin(), influences.rend());
   // Ten chosen with what was known then are among the thirty that matter most.
   for (const TraceNode& node : some.find_graph().nodes) {
-    if (node.kind == TraceNodeKind::kMlp) EXPECT_GE(by_name[node.name()], influences[30]) << node.name();
+    if (node.kind != TraceNodeKind::kMlp) continue;
+    EXPECT_GE(by_name[node.name()], influences[30]) << node.name();
   }
 }
 
