@@ -9,16 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "analyze/head_place.h"
 #include "model/transformer.h"
 
 namespace openwork {
-
-struct HeadPlace {
-  int64_t layer = 0, head = 0;
-
-  auto operator<=>(const HeadPlace&) const = default;
-  std::string name() const { return "L" + std::to_string(layer) + "H" + std::to_string(head); }
-};
 
 struct PatternView {
   HeadPlace place;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/patterns.h"  // HeadPlace
+#include "analyze/head_place.h"
 
 namespace openwork {
 

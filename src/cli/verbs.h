@@ -18,6 +18,7 @@ void add_heads_verb(CLI::App& app);
 void add_scatter_verb(CLI::App& app);
 void add_ablate_verb(CLI::App& app);
 void add_circuit_verb(CLI::App& app);
+void add_trace_verb(CLI::App& app);
 void add_stats_verb(CLI::App& app);
 void add_compare_verb(CLI::App& app);
 void add_bench_verb(CLI::App& app);

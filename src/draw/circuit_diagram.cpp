@@ -8,7 +8,6 @@ namespace openwork::draw {
 namespace {
 
 constexpr double kNodeWidth = 46, kNodeHeight = 20, kNodeGap = 10, kRowGap = 34, kNameWidth = 46;
-constexpr Colour kPositive{0.03, 0.32, 0.61}, kNegative{0.80, 0.40, 0.05};
 
 struct Placed {
   std::vector<Rect> boxes;     // by node

@@ -26,6 +26,8 @@ inline constexpr Colour kFaint{0.45, 0.47, 0.50};     // captions, tick labels
 inline constexpr Colour kHairline{0.78, 0.79, 0.81};  // frames, grid lines
 inline constexpr Colour kDense{0.835, 0.369, 0.0};    // the dense model, in every figure
 inline constexpr Colour kSparse{0.0, 0.447, 0.698};   // its sparse twin
+inline constexpr Colour kPositive{0.03, 0.32, 0.61};  // an effect that raises, in diagrams
+inline constexpr Colour kNegative{0.80, 0.40, 0.05};  // and one that lowers
 inline constexpr Colour kMark{0.84, 0.10, 0.13};      // frames around cells to look at
 
 inline constexpr int kCategories = 10;

@@ -37,23 +37,29 @@ std::string read_json_prompt(std::string_view line, const std::string& where) {
 
 }  // namespace
 
-std::vector<std::string> read_prompt_file(const std::filesystem::path& path) {
+PromptFileLines read_prompt_file_lines(const std::filesystem::path& path) {
   const std::string text = read_all(path);
   if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
     fail_input(fmt::format("invalid UTF-8 at byte {}", bad), path.string(), "save the prompts as UTF-8");
   }
-  const bool json = path.string().find(".jsonl") != std::string::npos || text.starts_with('{');
-  std::vector<std::string> prompts;
+  PromptFileLines found{path.string().find(".jsonl") != std::string::npos || text.starts_with('{'), {}};
   for (size_t start = 0, number = 1; start < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', start), text.size());
     std::string_view line(text.data() + start, end - start);
     if (line.ends_with('\r')) line.remove_suffix(1);
     start = end + 1;
-    if (line.empty()) continue;
-    prompts.push_back(json ? read_json_prompt(line, fmt::format("{} line {}", path.string(), number))
-                           : std::string(line));
+    if (!line.empty())
+      found.lines.push_back({std::string(line), fmt::format("{} line {}", path.string(), number)});
   }
-  if (prompts.empty()) fail_input("no prompts", path.string(), "write one prompt per line");
+  if (found.lines.empty()) fail_input("no prompts", path.string(), "write one prompt per line");
+  return found;
+}
+
+std::vector<std::string> read_prompt_file(const std::filesystem::path& path) {
+  const PromptFileLines found = read_prompt_file_lines(path);
+  std::vector<std::string> prompts;
+  for (const auto& [text, where] : found.lines)
+    prompts.push_back(found.json ? read_json_prompt(text, where) : text);
   return prompts;
 }
 

@@ -12,6 +12,16 @@ namespace openwork {
 // line.
 std::vector<std::string> read_prompt_file(const std::filesystem::path& path);
 
+// The same file's lines as they stand, for those who read more than the prompt out of JSONL.
+struct PromptFileLine {
+  std::string text, where;  // "FILE line 3"
+};
+struct PromptFileLines {
+  bool json = false;
+  std::vector<PromptFileLine> lines;
+};
+PromptFileLines read_prompt_file_lines(const std::filesystem::path& path);
+
 // Short English texts of different kinds (prose, dialogue, lists, repetition, numbers), written for this
 // program.
 const std::vector<std::string>& sample_prompts();

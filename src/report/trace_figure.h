@@ -1,0 +1,32 @@
+// Traced prompts as the figure of draw/trace_diagram.h: nodes gathered by token and range of layers, the
+// links between those groups weighted by how much of the answer's influence they bring, and the heads that
+// carry it. A link's weight here is its share of what reaches its target, times the target's own influence;
+// that makes links into different features comparable, as their own units (pre-activations) are not.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyze/trace_records.h"
+#include "draw/trace_diagram.h"
+
+namespace openwork {
+
+// By node of a graph: what a feature is about, in a word or two, and the token of a logit or an embedding as
+// text; "" where nobody knows. None at all: nobody knows anything.
+using NodeLabels = std::vector<std::string>;
+
+struct TracePicture {
+  std::string name;  // of the model
+  const TraceGraph* graph = nullptr;
+  std::optional<HeadExplanation> explanation;  // the caption, and which tokens are framed
+  NodeLabels labels;
+};
+
+// "5 heads carry 80 % of key 5 -> query 8: L11H7, L10H1, ..."; at most `most` heads named.
+std::string explain_in_one_line(const HeadExplanation& explanation, size_t most);
+
+draw::TracePanel make_trace_panel(const TracePicture& picture);
+draw::Figure draw_traces(const std::vector<TracePicture>& pictures, const draw::Caption& caption);
+
+}  // namespace openwork

@@ -1,0 +1,183 @@
+#include "report/trace_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace openwork {
+namespace {
+
+// circuit-tracer writes logits one layer above the number of layers.
+int64_t logit_layer(const TraceGraph& graph) {
+  return graph.layers + 1;
+}
+
+const char* feature_type(TraceNodeKind kind) {
+  switch (kind) {
+    case TraceNodeKind::kEmbedding:
+      return "embedding";
+    case TraceNodeKind::kFeature:
+      return "cross layer transcoder";  // viewers' word for both kinds of transcoder
+    case TraceNodeKind::kMlp:
+    case TraceNodeKind::kError:
+      return "mlp reconstruction error";
+    case TraceNodeKind::kBias:
+      return "bias";
+    case TraceNodeKind::kLogit:
+      return "logit";
+  }
+  return "";
+}
+
+std::string layer_text(const TraceGraph& graph, const TraceNode& node) {
+  if (node.kind == TraceNodeKind::kLogit) return std::to_string(logit_layer(graph));
+  return node.layer < 0 ? "E" : std::to_string(node.layer);
+}
+
+// Viewers tell nodes apart by layer, feature and position: what is no feature takes a number of its own below
+// 0.
+int64_t feature_number(const TraceNode& node) {
+  switch (node.kind) {
+    case TraceNodeKind::kFeature:
+      return pair_feature(node.layer, node.feature);
+    case TraceNodeKind::kEmbedding:
+      return node.position;
+    case TraceNodeKind::kLogit:
+      return node.feature;
+    case TraceNodeKind::kMlp:
+    case TraceNodeKind::kError:
+      return -1;
+    case TraceNodeKind::kBias:
+      return -2;
+  }
+  return -1;
+}
+
+std::string label_of(const TraceNode& node, const std::string& about) {
+  switch (node.kind) {
+    case TraceNodeKind::kFeature:
+    case TraceNodeKind::kEmbedding:
+      return about;
+    case TraceNodeKind::kMlp:
+      return fmt::format("MLP {}", node.layer);
+    case TraceNodeKind::kError:
+      return fmt::format("Error of layer {}", node.layer);
+    case TraceNodeKind::kBias:
+      return fmt::format("Biases of layer {}", node.layer);
+    case TraceNodeKind::kLogit:  // viewers read the probability out of the label
+      return fmt::format("Output \"{}\" (p={:.3f})", about.empty() ? std::to_string(node.feature) : about,
+                         node.probability);
+  }
+  return about;
+}
+
+nlohmann::json make_node(const TraceGraph& graph, const TraceNode& node, bool first_target,
+                         const std::string& about) {
+  const bool logit = node.kind == TraceNodeKind::kLogit, feature = node.kind == TraceNodeKind::kFeature;
+  const std::string id = graph_node_id(graph, node);
+  const size_t position = id.rfind('_');
+  nlohmann::json json = {
+      {"node_id", id},
+      {"feature", feature_number(node)},
+      {"layer", layer_text(graph, node)},
+      {"ctx_idx", node.position},
+      {"feature_type", feature_type(node.kind)},
+      {"token_prob", logit ? node.probability : 0.0},
+      {"is_target_logit", logit && first_target},
+      {"run_idx", 0},
+      {"reverse_ctx_idx", 0},
+      {"jsNodeId", logit ? fmt::format("L_{}-{}", node.feature, node.position)
+                         : id.substr(0, position) + "-" + (feature ? "0" : id.substr(position + 1))},
+      {"clerp", label_of(node, about)},
+      {"influence", nullptr},
+      {"activation", nullptr},
+      {"own_influence", node.influence},
+      {"name", node.name()}};
+  if (!logit) json["influence"] = node.cumulative;
+  if (feature) json["activation"] = node.value;
+  return json;
+}
+
+nlohmann::json make_link(const TraceGraph& graph, const TraceLink& link) {
+  nlohmann::json json = {{"source", graph_node_id(graph, graph.nodes.at(static_cast<size_t>(link.source)))},
+                         {"target", graph_node_id(graph, graph.nodes.at(static_cast<size_t>(link.target)))},
+                         {"weight", link.weight}};
+  if (link.heads.empty()) return json;
+  nlohmann::json& heads = json["heads"] = nlohmann::json::array();
+  for (const HeadShare& share : link.heads)
+    heads.push_back({{"layer", share.head.layer}, {"head", share.head.head}, {"weight", share.weight}});
+  if (link.other_heads != 0) json["other_heads"] = link.other_heads;
+  return json;
+}
+
+nlohmann::json make_metadata(const TraceGraph& graph, const TraceGraphOrigin& origin) {
+  nlohmann::json metadata = {
+      {"slug", origin.slug},
+      {"scan", origin.scan},
+      {"transcoder_list", nlohmann::json::array()},
+      {"prompt_tokens", graph.tokens},
+      {"prompt", origin.prompt},
+      {"node_threshold", graph.node_threshold},
+      {"schema_version", 1},
+      {"info",
+       {{"description", "Attribution graph with the heads that carry each link between tokens"},
+        {"generator", {{"name", origin.program}, {"version", origin.version}}},
+        {"create_time_ms", origin.created_ms}}},
+      {"generation_settings",
+       {{"max_n_logits",
+         std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                       [](const TraceNode& node) { return node.kind == TraceNodeKind::kLogit; })},
+        {"max_feature_nodes", origin.max_nodes}}},
+      {"pruning_settings",
+       {{"node_threshold", graph.node_threshold}, {"edge_threshold", graph.edge_threshold}}},
+      {"protocol", origin.protocol}};
+  if (!origin.feature_url.empty())
+    metadata["feature_details"] = {{"feature_json_base_url", origin.feature_url}};
+  return metadata;
+}
+
+}  // namespace
+
+int64_t pair_feature(int64_t layer, int64_t feature) {
+  return (layer + feature) * (layer + feature + 1) / 2 + feature;  // Cantor's
+}
+
+std::string graph_node_id(const TraceGraph& graph, const TraceNode& node) {
+  switch (node.kind) {
+    case TraceNodeKind::kFeature:
+      return fmt::format("{}_{}_{}", node.layer, node.feature, node.position);
+    case TraceNodeKind::kEmbedding:
+      return fmt::format("E_{}_{}", node.feature, node.position);
+    case TraceNodeKind::kMlp:
+      return fmt::format("mlp_{}_{}", node.layer, node.position);
+    case TraceNodeKind::kError:
+      return fmt::format("error_{}_{}", node.layer, node.position);
+    case TraceNodeKind::kBias:
+      return fmt::format("bias_{}_{}", node.layer, node.position);
+    case TraceNodeKind::kLogit:
+      return fmt::format("{}_{}_{}", logit_layer(graph), node.feature, node.position);
+  }
+  return "";
+}
+
+nlohmann::json make_trace_graph(const TraceGraph& graph, const TraceGraphOrigin& origin,
+                                const NodeLabels& labels) {
+  nlohmann::json nodes = nlohmann::json::array(), links = nlohmann::json::array();
+  bool first = true;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    nodes.push_back(make_node(graph, graph.nodes[n], first, n < labels.size() ? labels[n] : ""));
+    if (graph.nodes[n].kind == TraceNodeKind::kLogit) first = false;
+  }
+  for (const TraceLink& link : graph.links) links.push_back(make_link(graph, link));
+  return {{"metadata", make_metadata(graph, origin)},
+          {"qParams",
+           {{"pinnedIds", nlohmann::json::array()},
+            {"supernodes", nlohmann::json::array()},
+            {"linkType", "both"},
+            {"clickedId", ""},
+            {"sg_pos", ""}}},
+          {"nodes", nodes},
+          {"links", links}};
+}
+
+}  // namespace openwork
