@@ -40,8 +40,8 @@ void settle(TranscodeVerb& options, const ModelConfig& config) {
   transcode.selection = options.activation == "topk" ? FeatureSelection::kTopK : FeatureSelection::kBatchTopK;
   if (transcode.features == 0) transcode.features = 4 * config.width;
   if (transcode.k > transcode.features) {
-    fail_input(fmt::format("{} of {} features per token", transcode.k, transcode.features), "--k and --features",
-               "let --k be at most --features");
+    fail_input(fmt::format("{} of {} features per token", transcode.k, transcode.features),
+               "--k and --features", "let --k be at most --features");
   }
   settle_training_options(options.training, config.context);
   transcode.learning_rate = options.training.learning_rate;
