@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int64_t kCalibrationTokens = 8192;
 constexpr double kThresholdGain = 0.1;  // of the logarithm of features per token over k, per step
-constexpr double kBiasRise = 2e-3;      // of the threshold, per step, for dead features
+constexpr double kBiasRise = 5e-3;      // of the threshold, per step, for dead features
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
 
 class TranscoderTraining {

@@ -31,9 +31,9 @@ TranscoderParts split_parts(const TranscoderShape& shape, const Tensor& flat);
 struct ActivationScales {
   Tensor input, output;  // [L]: the root of the median over tokens of the mean square, so that a few tokens
                          // with huge activations (the first of a text, in many models) do not set it
-  Tensor mean;      // [L, D] of scaled outputs, each token at its weight
-  Tensor energy;    // [L] median over tokens of the scaled outputs' squared distance to the mean
-  Tensor variance;  // [L] mean over tokens of the same, each token at its weight
+  Tensor mean;           // [L, D] of scaled outputs, each token at its weight
+  Tensor energy;         // [L] median over tokens of the scaled outputs' squared distance to the mean
+  Tensor variance;       // [L] mean over tokens of the same, each token at its weight
 };
 
 // Features of several layers back to outputs and gradients back to features; `decoder` [P, F, D].

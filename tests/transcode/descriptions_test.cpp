@@ -109,9 +109,9 @@ TEST(Descriptions, DetailsHaveTheFormOfTheSchema) {
   const nlohmann::json& example = details.at("examples_quantiles").at(0).at("examples").at(0);
   EXPECT_TRUE(details.at("examples_quantiles").at(0).at("quantile_name").is_string());
   ASSERT_EQ(example.at("tokens").size(), ids.size());
-  EXPECT_EQ(example.at("tokens").at(0), "Once");
+  EXPECT_EQ(example.at("tokens").at(0), "On");
   EXPECT_EQ(example.at("tokens_acts_list").size(), ids.size());
-  EXPECT_EQ(details.at("top_logits").at(0), "Once");
+  EXPECT_EQ(details.at("top_logits").at(0), "On");
 }
 
 }  // namespace
