@@ -121,8 +121,8 @@ Comparison compare_ways(const Transformer& model, const Transcoders& transcoders
   const TraceSources sources(run, &transcoders);
   const LinearPass pass(run, &transcoders);
   const TargetReader reader(pass, sources, &transcoders, 0);
-  std::vector<int64_t> columns;  // from every layer
-  for (int64_t n = 0; n < kPlainTargets; ++n)
+  std::vector<int64_t> columns;  // from every layer, the highest first
+  for (int64_t n = kPlainTargets - 1; n >= 0; --n)
     columns.push_back((2 * n + 1) * sources.attributable() / (2 * kPlainTargets));
   std::vector<double> plain, batched;
   Tensor expected, effects;
