@@ -29,11 +29,6 @@ fs::path own_folder(const std::string& name) {
   return fs::is_directory(path) ? path : path.parent_path();
 }
 
-std::string own_hash(const std::string& name) {
-  const LocatedModel located = locate_model(name);
-  return model_hash(located.adapter.value_or(located.path));
-}
-
 std::optional<int64_t> parse_position(const std::string& text) {
   int64_t position = 0;
   const char* const end = text.data() + text.size();
@@ -107,7 +102,7 @@ std::vector<MovedFrom> find_moved(const TraceGraph& graph, int64_t to) {
   return moved;
 }
 
-// The token that most is moved from, those before the text aside: they stand in every prompt.
+// The token that most is moved from; the first one (the sink) and others that stand before the text aside.
 int64_t choose_source(int64_t first, const std::vector<MovedFrom>& moved, int64_t to) {
   for (const MovedFrom& from : moved) {
     if (from.position >= first) return from.position;
@@ -163,9 +158,10 @@ HeadExplanation explain_move(Tracer& tracer, const TracedModel& traced, const Tr
                              ModelTrace& trace, double share) {
   const int64_t to = prompt.to.value_or(static_cast<int64_t>(prompt.ids.size()) - 1);
   trace.moved = find_moved(trace.graph, to);
-  const int64_t from = prompt.from ? *prompt.from
-                       : to > 0    ? choose_source(traced.count_beginning(prompt.ids), trace.moved, to)
-                                   : 0;
+  const int64_t from =
+      prompt.from ? *prompt.from
+      : to > 0    ? choose_source(std::max<int64_t>(1, traced.count_beginning(prompt.ids)), trace.moved, to)
+                  : 0;
   if (from >= to) {
     fail_input(fmt::format("from position {} to position {}", from, to), "--from, --to",
                "something moves from an earlier token to a later one");
@@ -221,7 +217,8 @@ TracedModel open_traced_model(const std::string& name, const std::string& transc
                      .transcoder_files = nullptr};
   if (transcoders.empty()) return traced;
   traced.transcoders = load_transcoders(transcoders, traced.model.device());
-  check_transcoders_fit(*traced.transcoders, traced.model.config(), own_hash(name), transcoders);
+  check_transcoders_fit(*traced.transcoders, traced.model.config(), model_hash(locate_model(name)),
+                        transcoders);
   traced.transcoder_files = {{"path", fs::path(transcoders).filename().string()},
                              {"sha256", model_hash(transcoders)},
                              {"kind", traced.transcoders->kind == TranscoderKind::kPerLayer ? "plt" : "clt"},

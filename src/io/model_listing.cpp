@@ -177,4 +177,9 @@ std::string model_hash(const fs::path& path) {
   return sha256_of_bytes(text);
 }
 
+std::string model_hash(const LocatedModel& model) {
+  const std::string base = model_hash(model.path);
+  return model.adapter ? sha256_of_bytes(base + "\n" + model_hash(*model.adapter) + "\n") : base;
+}
+
 }  // namespace openwork

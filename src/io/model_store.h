@@ -51,4 +51,7 @@ std::vector<ModelListing> list_models(const ModelPlaces& places = find_model_pla
 // tokenizers, cards and sub-folders do not count. Files are read on all threads.
 std::string model_hash(const std::filesystem::path& path);
 
+// The same of a model as it was located: of a pair, the sha256 of both hashes, one line each.
+std::string model_hash(const LocatedModel& model);
+
 }  // namespace openwork
