@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace openwork {
 namespace {
 
@@ -16,17 +18,17 @@ Tensor block_of(const Tensor& matrix, int64_t dimension, int64_t at, int64_t d) 
   return matrix.narrow(dimension, at * d, d);
 }
 
-// Adds the directions of targets that read in `layer` to g [P, n, D].
-void add_readings(const Targets& targets, int64_t layer, const Tensor& g) {
-  std::vector<int64_t> rows, positions;
-  for (int64_t n = 0; n < targets.count(); ++n) {
-    if (targets.layers[static_cast<size_t>(n)] != layer) continue;
-    rows.push_back(n);
-    positions.push_back(targets.positions[static_cast<size_t>(n)]);
-  }
-  if (rows.empty()) return;
-  const Tensor row = index_of(rows, g);
-  g.index_put_({index_of(positions, g), row}, targets.directions.index_select(0, row), /*accumulate=*/true);
+// Adds the directions of targets that read in `layer`, the next of those in g [P, n, D].
+void add_readings(const Targets& targets, int64_t layer, Tensor& g) {
+  const int64_t met = g.size(1);
+  int64_t end = met;
+  while (end < targets.count() && targets.layers[static_cast<size_t>(end)] == layer) ++end;
+  if (end == met) return;
+  const std::vector<int64_t> positions(targets.positions.begin() + met, targets.positions.begin() + end);
+  const Tensor more = at::zeros({g.size(0), end - met, g.size(2)}, g.options());
+  const Tensor each = at::arange(end - met, at::kLong).to(g.device());
+  more.index_put_({index_of(positions, g), each}, targets.directions.narrow(0, met, end - met));
+  g = met == 0 ? more : at::cat({g, more}, 1);
 }
 
 }  // namespace
@@ -99,7 +101,10 @@ Tensor LinearPass::pull_skip(int64_t layer, const Tensor& g, const Tensor& posit
 void LinearPass::carry_back(const Targets& targets, const Visitor& visit, const Pull& through) const {
   const ModelConfig& config = run_.config();
   const int64_t P = targets.last_position() + 1, top = targets.last_layer();
-  Tensor g = at::zeros({P, targets.count(), config.width}, run_.embedding.options());
+  if (!std::is_sorted(targets.layers.rbegin(), targets.layers.rend())) {
+    fail("targets that are not in order of layers", "trace", "this is a defect: please report it");
+  }
+  Tensor g = at::zeros({P, 0, config.width}, run_.embedding.options());
   add_readings(targets, config.layers, g);
   for (int64_t l = std::min(top, config.layers - 1); l >= 0; --l) {
     const bool reached = l < top;  // something already reads what this layer writes
@@ -223,8 +228,10 @@ Tensor find_effects(const LinearPass& pass, const TraceSources& sources, const T
       for (int64_t s = 0; s < P; ++s) {
         const int64_t from = piece.offsets[static_cast<size_t>(s)],
                       count = piece.offsets[static_cast<size_t>(s) + 1] - from;
-        if (count > 0)
-          effects.narrow(0, piece.first + from, count).addmm_(rows.narrow(0, from, count), g[s].t());
+        if (count == 0) continue;
+        effects.narrow(0, piece.first + from, count)
+            .narrow(1, 0, g.size(1))
+            .addmm_(rows.narrow(0, from, count), g[s].t());
       }
     }
   });

@@ -35,8 +35,9 @@ class LinearPass {
   // More that a direction into a layer's MLP output pulls at what the MLP reads: [P, n, D] -> [P, n, D].
   using Pull = std::function<Tensor(int64_t layer, const Tensor& g)>;
 
-  // Carries the targets' directions down to the embedding. P: tokens up to the last target's. Every place
-  // that a direction reaches is visited, from above. `through`: for those who do not cut MLPs.
+  // Carries the targets' directions down to the embedding. Targets come in order of their layers, the highest
+  // first: n counts those that have been met so far. P: tokens up to the last target's. Every place that a
+  // direction reaches is visited, from above. `through`: for those who do not cut MLPs.
   void carry_back(const Targets& targets, const Visitor& visit, const Pull& through = nullptr) const;
 
   // The same by steps that stay at the target's token alone: visit(layer, g [n, D]) behind each attention.

@@ -19,7 +19,7 @@ class Attributor {
 
   void attribute(const Targets& targets, const std::vector<int64_t>& columns,
                  const std::vector<double>& starts);
-  // The nodes not yet attributed to that influence the targets most, those of high layers first.
+  // The nodes not yet attributed to that influence the targets most, in order of tokens.
   std::vector<int64_t> choose(int64_t most) const;
   NodeEffects finish() const;
 
@@ -76,8 +76,10 @@ std::vector<int64_t> Attributor::choose(int64_t most) const {
     return values[a] != values[b] ? values[a] > values[b] : a < b;
   });
   candidates.erase(end, candidates.end());
-  // Columns go up with layers: in this order a batch begins at one of its highest.
-  std::sort(candidates.begin(), candidates.end(), std::greater<>());
+  // Targets of one batch are carried back over the tokens up to the last of them: like tokens go together.
+  std::sort(candidates.begin(), candidates.end(), [&](int64_t a, int64_t b) {
+    return std::pair(state_.sources.node(a).position, a) < std::pair(state_.sources.node(b).position, b);
+  });
   return candidates;
 }
 
@@ -116,8 +118,9 @@ NodeEffects attribute_nodes(TraceState& state, const std::function<void(int64_t,
     if (chosen.empty()) break;
     for (size_t from = 0; from < chosen.size(); from += static_cast<size_t>(batch)) {
       const size_t to = std::min(from + static_cast<size_t>(batch), chosen.size());
-      const std::vector<int64_t> columns(chosen.begin() + static_cast<std::ptrdiff_t>(from),
-                                         chosen.begin() + static_cast<std::ptrdiff_t>(to));
+      std::vector<int64_t> columns(chosen.begin() + static_cast<std::ptrdiff_t>(from),
+                                   chosen.begin() + static_cast<std::ptrdiff_t>(to));
+      std::sort(columns.begin(), columns.end(), std::greater<>());  // the highest layers first
       attributor.attribute(state.reader.nodes(columns), columns, std::vector<double>(columns.size(), 0.0));
       state.attributed.insert(state.attributed.end(), columns.begin(), columns.end());
       if (advance) advance(static_cast<int64_t>(state.attributed.size()), most);

@@ -65,14 +65,16 @@ std::vector<int64_t> sources_at(const TraceState& state, int64_t token) {
   return columns;
 }
 
-// What was attributed to at a token, as read_targets takes it.
+// What was attributed to at a token, as read_targets takes it, the highest layers first.
 std::vector<int64_t> targets_at(const TraceState& state, int64_t token) {
   std::vector<int64_t> columns;
-  for (const int64_t column : state.attributed) {
-    if (state.sources.node(column).position == token) columns.push_back(column);
-  }
   if (token == state.run.tokens - 1) {
     for (size_t n = 0; n < state.targets.size(); ++n) columns.push_back(-1 - static_cast<int64_t>(n));
+  }
+  std::vector<int64_t> nodes = state.attributed;
+  std::sort(nodes.begin(), nodes.end(), std::greater<>());
+  for (const int64_t column : nodes) {
+    if (state.sources.node(column).position == token) columns.push_back(column);
   }
   return columns;
 }

@@ -67,6 +67,7 @@ class PlainTracer {
       : run_(run), outputs_(run.layers.size()), reads_(run.layers.size()) {
     const at::AutoGradMode with_gradients(true);
     Taps taps;
+    taps.replace({Site::kResidPre, 0}, [](const Tensor& x) { return x.detach().requires_grad_(true); });
     for (int64_t l = 0; l < run.config().layers; ++l) {
       const FrozenLayer& layer = run.layer(l);
       taps.replace({Site::kNorm1Scale, l}, [&layer](const Tensor&) { return layer.scale.unsqueeze(0); });
@@ -87,8 +88,11 @@ class PlainTracer {
   Tensor find_effects(const TraceSources& sources, const Transcoders& transcoders, int64_t column) {
     const TraceNode& target = sources.node(column);
     const Tensor row = transcoders.layers[static_cast<size_t>(target.layer)].encoder[target.feature];
-    at::dot(row, reads_[static_cast<size_t>(target.layer)][0][target.position])
-        .backward({}, /*retain_graph=*/true);
+    {
+      const at::AutoGradMode with_gradients(true);
+      const Tensor read = reads_[static_cast<size_t>(target.layer)][0][target.position];
+      at::dot(row, read).backward({}, /*retain_graph=*/true);
+    }
     const at::NoGradGuard no_grad;
     Tensor effects = at::zeros({sources.columns()}, run_.embedding.options());
     for (int64_t l = 0; l < target.layer; ++l) {
@@ -117,8 +121,8 @@ Comparison compare_ways(const Transformer& model, const Transcoders& transcoders
   const TraceSources sources(run, &transcoders);
   const LinearPass pass(run, &transcoders);
   const TargetReader reader(pass, sources, &transcoders, 0);
-  std::vector<int64_t> columns;  // from every layer
-  for (int64_t n = 0; n < kPlainTargets; ++n)
+  std::vector<int64_t> columns;  // from every layer, the highest first
+  for (int64_t n = kPlainTargets - 1; n >= 0; --n)
     columns.push_back((2 * n + 1) * sources.attributable() / (2 * kPlainTargets));
   std::vector<double> plain, batched;
   Tensor expected, effects;
