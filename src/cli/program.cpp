@@ -75,7 +75,7 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   for (const auto add_verb : {add_models_verb, add_fetch_verb, add_inspect_verb, add_run_verb, add_tokenize_verb,
-                              add_eval_verb, add_pretrain_verb, add_sparsify_verb, add_heads_verb, add_scatter_verb,
+                              add_eval_verb, add_pretrain_verb, add_sparsify_verb, add_transcode_verb, add_heads_verb, add_scatter_verb,
                               add_ablate_verb, add_circuit_verb, add_trace_verb, add_stats_verb, add_compare_verb,
                               add_bench_verb}) {
     add_verb(app);

@@ -75,13 +75,6 @@ nlohmann::json describe_options(const TrainingOptions& options) {
   return json;
 }
 
-[[noreturn]] void leave_interrupted(const RunOptions& run, int signal) {
-  note(fmt::format("interrupted after a checkpoint; continue with --resume --out {}", run.out.string()));
-  run.loop.ranks->leave();
-  std::fflush(nullptr);
-  std::exit(128 + signal);
-}
-
 void make_run_folder(const RunOptions& run) {
   check_run_folder(run);
   std::error_code error;
@@ -91,7 +84,15 @@ void make_run_folder(const RunOptions& run) {
                "choose another --out");
 }
 
-// The first rank makes the shards, the others find them made.
+}  // namespace
+
+void leave_interrupted(const RunOptions& run, int signal) {
+  note(fmt::format("interrupted after a checkpoint; continue with --resume --out {}", run.out.string()));
+  run.loop.ranks->leave();
+  std::fflush(nullptr);
+  std::exit(128 + signal);
+}
+
 PreparedData share_data(const TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                         int64_t vocabulary) {
   const DataOptions data = {{options.data.begin(), options.data.end()},
@@ -105,9 +106,7 @@ PreparedData share_data(const TrainingOptions& options, const Tokenizer& tokeniz
   return prepared;
 }
 
-}  // namespace
-
-void add_training_options(CLI::App& verb, TrainingOptions& options) {
+void add_run_options(CLI::App& verb, TrainingOptions& options) {
   options.verb = &verb;
   LoopOptions& loop = options.run.loop;
   verb.add_option("--data", options.data, "text, .xz, .zst, JSONL or token shards")
@@ -137,12 +136,6 @@ void add_training_options(CLI::App& verb, TrainingOptions& options) {
       ->check(between<int64_t>(1, int64_t{1} << 32))
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--accumulate", loop.accumulate, "passes a step is cut into, on each rank")
-      ->check(between(1, 1 << 20))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_flag("--recompute", options.run.weights.recompute,
-                "keep no layer's activations: compute them again in the backward pass (less memory)");
   verb.add_option("--context", options.context,
                   "tokens per sample (default: the model's context, at most 1024)")
       ->check(between(1, 1 << 24))
@@ -156,6 +149,27 @@ void add_training_options(CLI::App& verb, TrainingOptions& options) {
   verb.add_option("--decay", loop.schedule.decay, "share of the run in which it falls to 0")
       ->type_name("X")
       ->capture_default_str();
+  verb.add_option("--log-every", loop.log_every, "steps per line of metrics.jsonl")
+      ->check(between(1, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--checkpoint-every", loop.checkpoint_every,
+                  "steps between checkpoints; 0: at the end alone")
+      ->check(between(0, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_flag("--resume", loop.resume, "continue from the newest checkpoint of --out");
+}
+
+void add_training_options(CLI::App& verb, TrainingOptions& options) {
+  add_run_options(verb, options);
+  LoopOptions& loop = options.run.loop;
+  verb.add_option("--accumulate", loop.accumulate, "passes a step is cut into, on each rank")
+      ->check(between(1, 1 << 20))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_flag("--recompute", options.run.weights.recompute,
+                "keep no layer's activations: compute them again in the backward pass (less memory)");
   verb.add_option("--weight-decay", loop.adamw.weight_decay, "of matrices")
       ->check(between(0.0, 10.0))
       ->type_name("X")
@@ -169,16 +183,6 @@ void add_training_options(CLI::App& verb, TrainingOptions& options) {
       ->check(between(0, 1 << 20))
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--log-every", loop.log_every, "steps per line of metrics.jsonl")
-      ->check(between(1, 1 << 30))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_option("--checkpoint-every", loop.checkpoint_every,
-                  "steps between checkpoints; 0: at the end alone")
-      ->check(between(0, 1 << 30))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_flag("--resume", loop.resume, "continue from the newest checkpoint of --out");
   verb.add_option("--save-dtype", options.save_dtype, "of the saved weights: fp32, fp16 or bf16")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
       ->capture_default_str();

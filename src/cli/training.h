@@ -1,11 +1,12 @@
 // What sparsify and pretrain share: the training options, the data, measuring on held-out blocks, the closing
-// report.
+// report. transcode shares the run's options and data.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "cli/common.h"
 #include "text/tokenizer.h"
+#include "train/batches.h"
 #include "train/sparsify.h"
 
 namespace openwork {
@@ -20,6 +21,8 @@ struct TrainingOptions {
   CLI::App* verb = nullptr;
 };
 
+// Data, length, batch, learning rate, checkpoints: of every run; and all of sparsify and pretrain.
+void add_run_options(CLI::App& verb, TrainingOptions& options);
 void add_training_options(CLI::App& verb, TrainingOptions& options);
 
 // Device, dtype (bf16 on a GPU unless said otherwise), batch, folder, command: what the options say, in
@@ -30,6 +33,13 @@ void settle_training_options(TrainingOptions& options, int64_t longest);
 // 128 + signal.
 void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                     int64_t vocabulary);
+
+// The data as token shards in the run's folder: the first rank makes them, the others find them made.
+PreparedData share_data(const TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
+                        int64_t vocabulary);
+
+// Ends the program with 128 + signal, saying how to go on.
+[[noreturn]] void leave_interrupted(const RunOptions& run, int signal);
 
 // The command as it was typed, from the process's own arguments.
 std::string command_line();

@@ -13,6 +13,7 @@ void add_tokenize_verb(CLI::App& app);
 void add_eval_verb(CLI::App& app);
 void add_pretrain_verb(CLI::App& app);
 void add_sparsify_verb(CLI::App& app);
+void add_transcode_verb(CLI::App& app);
 void add_heads_verb(CLI::App& app);
 void add_scatter_verb(CLI::App& app);
 void add_ablate_verb(CLI::App& app);

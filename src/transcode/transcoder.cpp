@@ -18,19 +18,23 @@ Tensor encode(const LayerTranscoder& transcoder, const Tensor& x) {
   return at::where(before > transcoder.threshold, before, at::zeros({}, before.options()));
 }
 
+Tensor decode_layer(const Transcoders& transcoders, size_t target, const std::vector<Tensor>& features,
+                    const std::vector<Tensor>& inputs) {
+  const LayerTranscoder& own = transcoders.layers[target];
+  Tensor out = own.decoder_bias;
+  const size_t first = transcoders.kind == TranscoderKind::kCrossLayer ? 0 : target;
+  for (size_t source = first; source <= target; ++source) {
+    const Tensor& decoder = transcoders.layers[source].decoder;
+    out = out + at::matmul(features.at(source), decoder.select(1, static_cast<int64_t>(target - source)));
+  }
+  return own.skip.defined() ? out + at::matmul(inputs.at(target), own.skip.t()) : out;
+}
+
 std::vector<Tensor> decode(const Transcoders& transcoders, const std::vector<Tensor>& features,
                            const std::vector<Tensor>& inputs) {
   std::vector<Tensor> outputs;
   for (size_t target = 0; target < transcoders.layers.size(); ++target) {
-    const LayerTranscoder& own = transcoders.layers[target];
-    Tensor out = own.decoder_bias;
-    const size_t first = transcoders.kind == TranscoderKind::kCrossLayer ? 0 : target;
-    for (size_t source = first; source <= target; ++source) {
-      const Tensor& decoder = transcoders.layers[source].decoder;
-      out = out + at::matmul(features.at(source), decoder.select(1, static_cast<int64_t>(target - source)));
-    }
-    if (own.skip.defined()) out = out + at::matmul(inputs.at(target), own.skip.t());
-    outputs.push_back(out);
+    outputs.push_back(decode_layer(transcoders, target, features, inputs));
   }
   return outputs;
 }

@@ -54,6 +54,10 @@ Tensor encode(const LayerTranscoder& transcoder, const Tensor& x);
 std::vector<Tensor> decode(const Transcoders& transcoders, const std::vector<Tensor>& features,
                            const std::vector<Tensor>& inputs);
 
+// The same for one target layer; features and inputs of layers after it are not looked at.
+Tensor decode_layer(const Transcoders& transcoders, size_t target, const std::vector<Tensor>& features,
+                    const std::vector<Tensor>& inputs);
+
 // Fails in one line where the transcoders are not of this model: layers, width, or the hash where both have
 // one.
 void check_transcoders_fit(const Transcoders& transcoders, const ModelConfig& config,

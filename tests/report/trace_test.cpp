@@ -7,6 +7,7 @@
 
 #include "report/trace_figure.h"
 #include "report/trace_graph.h"
+#include "transcode/descriptions.h"
 
 namespace openwork {
 namespace {
@@ -150,8 +151,8 @@ TEST(TraceGraphJson,
 TEST(TraceGraphJson, NodesSayWhatViewersLookFor) {
   const nlohmann::json nodes = make_json()["nodes"];
   EXPECT_EQ(nodes[2]["node_id"], "1_77_0");
-  EXPECT_EQ(nodes[2]["feature"], pair_feature(1, 77));
-  EXPECT_EQ(pair_feature(3, 77), 3317);
+  EXPECT_EQ(nodes[2]["feature"], pair_index(1, 77));
+  EXPECT_EQ(pair_index(3, 77), 3317);
   EXPECT_EQ(nodes[2]["feature_type"], "cross layer transcoder");
   EXPECT_EQ(nodes[2]["activation"], 2.5);
   EXPECT_EQ(nodes[2]["clerp"], " big");

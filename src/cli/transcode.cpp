@@ -1,0 +1,294 @@
+// openwork transcode: trains transcoders, sparse features in place of a model's MLPs, on the model's own
+// activations.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "analyze/interval.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/open.h"
+#include "cli/training.h"
+#include "cli/verbs.h"
+#include "io/atomic_file.h"
+#include "io/model_store.h"
+#include "io/safe_files.h"
+#include "model/load.h"
+#include "transcode/descriptions.h"
+#include "transcode/measure_transcoders.h"
+#include "transcode/train_transcoders.h"
+#include "transcode/transcoder_config.h"
+#include "transcode/transcoder_files.h"
+
+namespace openwork {
+namespace {
+
+struct TranscodeVerb {
+  TrainingOptions training;
+  TranscodeOptions transcode;
+  std::string kind = "plt", input = "normed", activation = "batchtopk", scan, unpack, details;
+  int bits = 32;
+  int64_t describe = 5;
+};
+
+// What the options say, in options.transcode.
+void settle(TranscodeVerb& options, const ModelConfig& config) {
+  RunOptions& run = options.training.run;
+  TranscodeOptions& transcode = options.transcode;
+  transcode.kind = options.kind == "clt" ? TranscoderKind::kCrossLayer : TranscoderKind::kPerLayer;
+  transcode.input = options.input == "residual" ? TranscoderInput::kResidual : TranscoderInput::kNormed;
+  transcode.selection = options.activation == "topk" ? FeatureSelection::kTopK : FeatureSelection::kBatchTopK;
+  if (transcode.features == 0) transcode.features = 4 * config.width;
+  if (transcode.k > transcode.features) {
+    fail_input(fmt::format("{} of {} features per token", transcode.k, transcode.features),
+               "--k and --features", "let --k be at most --features");
+  }
+  settle_training_options(options.training, config.context);
+  transcode.learning_rate = options.training.learning_rate;
+  transcode.folder = run.out;
+  transcode.seed = run.loop.seed, transcode.batch = run.loop.batch;
+  transcode.steps = run.loop.steps, transcode.minutes = run.loop.minutes;
+  transcode.schedule = run.loop.schedule;
+  transcode.log_every = run.loop.log_every, transcode.checkpoint_every = run.loop.checkpoint_every;
+  transcode.resume = run.loop.resume;
+  transcode.ranks = run.loop.ranks;
+}
+
+Transformer open_as(const TranscodeVerb& options, at::ScalarType dtype) {
+  CommonOptions common = options.training.common;
+  common.dtype = dtype == at::kFloat ? "fp32" : "bf16";
+  return open_model(options.training.run.model, common);
+}
+
+// How much more each token costs with the MLPs replaced, documents resampled.
+Interval loss_interval(const TranscoderQuality& quality, const TokenBlocks& blocks, uint64_t seed) {
+  std::map<int32_t, std::pair<double, double>> documents;  // nats, tokens
+  const float *before = quality.model_losses.const_data_ptr<float>(),
+              *after = quality.replaced_losses.const_data_ptr<float>();
+  for (int64_t n = 0; n < quality.tokens; ++n) {
+    auto& [nats, tokens] = documents[blocks.document[static_cast<size_t>(n + 1)]];
+    nats += after[n] - before[n];
+    tokens += 1;
+  }
+  std::vector<double> nats, tokens;
+  for (const auto& [document, sums] : documents) nats.push_back(sums.first), tokens.push_back(sums.second);
+  return bootstrap_ratio(nats, tokens, seed);
+}
+
+std::string describe_losses(const TranscoderQuality& quality, const Interval& interval,
+                            const LoopResult& training) {
+  const ReplacementLosses& losses = quality.losses;
+  return fmt::format(
+      "held-out nats/token: the model {:.4f}; its MLPs replaced {:.4f} ({:+.4f}, 95 % interval {:+.4f} to "
+      "{:+.4f}); MLPs at "
+      "their mean {:.4f}; none {:.4f}\n"
+      "measured on {} blocks of {} tokens; trained {} steps, {} tokens, {:.1f} s, {:.0f} tokens/s",
+      losses.model, losses.replaced, losses.replaced - losses.model, interval.low, interval.high,
+      losses.mean_output, losses.zero_output, quality.blocks, quality.context, training.steps,
+      training.tokens, training.seconds, training.tokens_per_second);
+}
+
+nlohmann::json describe_options(const TranscodeVerb& options) {
+  const TranscodeOptions& o = options.transcode;
+  return {{"kind", options.kind},
+          {"features", o.features},
+          {"k", o.k},
+          {"input", options.input},
+          {"activation", options.activation},
+          {"bits", options.bits},
+          {"context", options.training.context},
+          {"batch_tokens", options.training.batch_tokens},
+          {"steps", o.steps},
+          {"minutes", o.minutes},
+          {"learning_rate", o.learning_rate},
+          {"warmup", o.schedule.warmup},
+          {"decay", o.schedule.decay},
+          {"dead_after", o.dead_after},
+          {"ranks", o.ranks->count()},
+          {"dtype", options.training.run.weights.dtype == at::kFloat ? "fp32" : "bf16"}};
+}
+
+nlohmann::json make_report(const TranscodeVerb& options, const TranscoderQuality& quality,
+                           const Interval& interval, const LoopResult& training, const PreparedData& data) {
+  const RunOptions& run = options.training.run;
+  nlohmann::json report = to_json(quality);
+  report["losses"]["increase"] = quality.losses.replaced - quality.losses.model;
+  report["losses"]["interval"] = {interval.low, interval.high};
+  report.update({{"verb", "transcode"},
+                 {"model", run.model},
+                 {"command", run.command},
+                 {"seed", options.training.common.seed},
+                 {"options", describe_options(options)},
+                 {"data", data.description},
+                 {"training",
+                  {{"steps", training.steps},
+                   {"tokens", training.tokens},
+                   {"seconds", training.seconds},
+                   {"tokens_per_second", training.tokens_per_second}}},
+                 {"protocol", make_protocol(options.training.common)}});
+  report["protocol"].update({{"device", run.weights.device.str()},
+                             {"model", describe_model_files(run.model)},
+                             {"measured_in", "fp32"},
+                             {"ranks", run.loop.ranks->count()},
+                             {"bootstrap", "documents, 2000 draws"}});
+  return report;
+}
+
+Transcoders train(TranscodeVerb& options, const PreparedData& data, LoopResult& training) {
+  RunOptions& run = options.training.run;
+  TranscodeOptions& transcode = options.transcode;
+  const std::string hash = model_hash(locate_model(run.model));
+  transcode.identity = {{"model", hash}};
+  Batches batches(data.train, options.training.context, transcode.seed);
+  TranscodeResult result = train_transcoders(open_as(options, run.weights.dtype), batches, transcode);
+  training = result.training;
+  if (training.signal != 0) leave_interrupted(run, training.signal);
+  result.transcoders.model = run.model;
+  result.transcoders.model_sha256 = hash;
+  result.transcoders.scan =
+      options.scan.empty() ? fmt::format("openwork/{}-{}", run.model, options.kind) : options.scan;
+  return std::move(result.transcoders);
+}
+
+// Every feature as a file of its own, named by its index, for public viewers.
+void write_details(const std::string& folder, const Descriptions& descriptions, const Tokenizer& tokenizer) {
+  make_folder(folder);
+  for (size_t layer = 0; layer < descriptions.layers.size(); ++layer) {
+    for (size_t feature = 0; feature < descriptions.layers[layer].size(); ++feature) {
+      const auto l = static_cast<int64_t>(layer), f = static_cast<int64_t>(feature);
+      write_text_file(std::filesystem::path(folder) / fmt::format("{}.json", pair_index(l, f)),
+                      feature_details(descriptions.layers[layer][feature], l, f, tokenizer).dump());
+    }
+  }
+}
+
+void describe(const TranscodeVerb& options, const Transformer& model, const Transcoders& transcoders,
+              const TokenBlocks& blocks, const Tokenizer& tokenizer) {
+  Progress progress("describe", static_cast<uint64_t>(2 * blocks.count), " blocks");
+  const Descriptions descriptions =
+      describe_features(model, transcoders, blocks, options.describe,
+                        [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
+  save_descriptions(options.training.run.out, descriptions);
+  if (!options.details.empty()) write_details(options.details, descriptions, tokenizer);
+}
+
+// Trains, saves, opens what was saved and measures that.
+void run_transcode(TranscodeVerb& options) {
+  RunOptions& run = options.training.run;
+  const ModelConfig config = load_config(locate_model(run.model).path);
+  settle(options, config);
+  const Tokenizer tokenizer = open_tokenizer(run.model);
+  const int32_t end = end_of_text(tokenizer, config);
+  const PreparedData data = share_data(options.training, tokenizer, end, config.vocabulary);
+  const TokenBlocks blocks = read_blocks({data.held_out}, tokenizer, end, options.training.context,
+                                         options.training.held_out_blocks);
+  LoopResult training;
+  const Transcoders trained = train(options, data, training);
+  run.loop.ranks->run_first([&] {
+    save_transcoders(run.out, trained,
+                     options.bits == 8 ? TranscoderFormat::kEightBit : TranscoderFormat::kFloat32);
+  });
+  const Transformer model = open_as(options, at::kFloat);
+  const Transcoders saved = load_transcoders(run.out, model.device());
+  TranscoderQuality quality;
+  {
+    Progress progress("measure", static_cast<uint64_t>(blocks.count), " blocks");
+    quality = measure_transcoders(model, saved, blocks, *run.loop.ranks,
+                                  [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
+  }
+  const Interval interval = loss_interval(quality, blocks, options.training.common.seed);
+  if (options.describe > 0) {
+    run.loop.ranks->run_first([&] { describe(options, model, saved, blocks, tokenizer); });
+  }
+  const nlohmann::json report = make_report(options, quality, interval, training, data);
+  run.loop.ranks->run_first([&] { write_text_file(run.out / "report.json", report.dump(1) + "\n"); });
+  print_result(options.training.common, to_text(quality) + describe_losses(quality, interval, training));
+  write_json_result(options.training.common, report);
+  run.loop.ranks->leave();
+}
+
+void unpack(const TranscodeVerb& options) {
+  save_transcoders(options.training.out, load_transcoders(options.unpack), TranscoderFormat::kFloat32);
+  print_result(options.training.common, fmt::format("{} -> {}", options.unpack, options.training.out));
+}
+
+void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
+  TranscodeOptions& transcode = options.transcode;
+  verb.add_option("--kind", options.kind, "plt: per layer; clt: across layers")
+      ->check(CLI::IsMember({"plt", "clt"}))
+      ->capture_default_str();
+  verb.add_option("--features", transcode.features, "per layer (default: 4 times the model's width)")
+      ->check(between<int64_t>(1, int64_t{1} << 24))
+      ->type_name("N");
+  verb.add_option("--k", transcode.k, "active features per token and layer")
+      ->check(between<int64_t>(1, int64_t{1} << 24))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--activation", options.activation,
+                  "batchtopk: k per token on average; topk: k of every token; both end as thresholds")
+      ->check(CLI::IsMember({"batchtopk", "topk"}))
+      ->capture_default_str();
+  verb.add_option("--input", options.input,
+                  "what encoders read: the normed stream, as MLPs do, or the residual stream")
+      ->check(CLI::IsMember({"normed", "residual"}))
+      ->capture_default_str();
+  verb.add_option("--dead-after", transcode.dead_after,
+                  "a feature inactive for N tokens is dead, and is revived")
+      ->check(between<int64_t>(1, int64_t{1} << 50))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--bits", options.bits, "of the saved matrices: 32, or 8 with a scale per row")
+      ->check(CLI::IsMember({8, 32}))
+      ->capture_default_str();
+  verb.add_option("--describe", options.describe,
+                  "most active held-out places kept of every feature, in features.json.zst; 0: none")
+      ->check(between<int64_t>(0, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--details", options.details, "also a JSON file per feature, as public viewers read them")
+      ->type_name("DIR");
+  verb.add_option("--scan", options.scan, "what public viewers call the set (default: openwork/MODEL-KIND)")
+      ->type_name("NAME");
+}
+
+}  // namespace
+
+void add_transcode_verb(CLI::App& app) {
+  auto options = std::make_shared<TranscodeVerb>();
+  options->training.run.verb = "transcode";
+  options->training.batch_tokens = 8192;
+  CLI::App* verb = app.add_subcommand(
+      "transcode",
+      "train transcoders: sparse features in place of a model's MLPs, for trace and circuit-tracer");
+  auto* model = verb->add_option("MODEL", options->training.run.model, "the model to train them on");
+  verb->add_option("--unpack", options->unpack, "only turn an 8-bit folder into the plain form at --out")
+      ->type_name("FOLDER")
+      ->excludes(model);
+  add_transcoder_options(*verb, *options);
+  add_run_options(*verb, options->training);
+  verb->get_option("--data")->required(false);
+  add_common_options(*verb, options->training.common);
+  verb->footer(
+      "Ends with explained variance, active and dead features per layer, and the model's loss with all MLPs "
+      "replaced:\n"
+      "report.json. The folder opens in circuit-tracer where --bits is 32. --lr is 0.03 / sqrt(features) "
+      "unless given.\n"
+      "Examples:\n"
+      "  openwork transcode openwork-8m --data train.txt.xz --features 896 --k 60 --minutes 1 --bits 8 --out "
+      "transcoders\n"
+      "  openwork transcode smollm2-135m --data text.jsonl --features 4096 --k 32 --minutes 3 --out "
+      "smollm2-transcoders\n"
+      "  openwork transcode gpt2 --kind clt --features 2048 --data text.jsonl --steps 5000 --out clt "
+      "--resume\n"
+      "  openwork transcode --unpack models/openwork-8m/transcoders --out plain");
+  verb->callback([options] {
+    apply_common_options(options->training.common);
+    if (!options->unpack.empty()) return unpack(*options);
+    if (options->training.run.model.empty() || options->training.data.empty()) {
+      fail_input("transcode wants a MODEL and --data", "command line", "see openwork transcode --help");
+    }
+    run_transcode(*options);
+  });
+}
+
+}  // namespace openwork

@@ -1,0 +1,85 @@
+#include "train/run_clock.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/progress.h"
+
+namespace openwork {
+
+RunClock::RunClock(int64_t steps, double minutes, Ranks& ranks)
+    : steps_(steps), minutes_(minutes), ranks_(ranks), news_(at::zeros({2}, at::kDouble)) {}
+
+void RunClock::start() {
+  start_ = std::chrono::steady_clock::now();
+  start_news()();
+}
+
+double RunClock::seconds() const {
+  return before_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+Ranks::Wait RunClock::start_news() {
+  news_ = at::tensor({static_cast<double>(signals_.seen()), ranks_.is_first() ? seconds() : 0}, at::kDouble);
+  return ranks_.start_max(news_);
+}
+
+void RunClock::take_news(const Ranks::Wait& wait) {
+  wait();
+  if (ranks_.count() == 1) start_news();  // nobody to wait for: the newest
+}
+
+int RunClock::signal() const {
+  return static_cast<int>(news_.data_ptr<double>()[0]);
+}
+
+double RunClock::agreed_seconds() const {
+  return news_.data_ptr<double>()[1];
+}
+
+bool RunClock::finished(int64_t step) const {
+  return steps_ > 0 ? step >= steps_ : agreed_seconds() >= 60 * minutes_;
+}
+
+double RunClock::progress(int64_t step) const {
+  if (steps_ > 0) return (static_cast<double>(step) + 0.5) / static_cast<double>(steps_);
+  return std::min(1.0, agreed_seconds() / (60 * minutes_));
+}
+
+uint64_t RunClock::total() const {
+  return static_cast<uint64_t>(steps_ > 0 ? steps_ : std::llround(60 * minutes_));
+}
+
+uint64_t RunClock::done(int64_t step) const {
+  return static_cast<uint64_t>(steps_ > 0 ? step : std::llround(agreed_seconds()));
+}
+
+std::optional<nlohmann::json> read_checkpoint(const CheckpointFolder& checkpoints, Ranks& ranks,
+                                              const nlohmann::json& identity,
+                                              const std::filesystem::path& folder, const std::string& name) {
+  const at::Tensor latest = at::tensor({checkpoints.latest().value_or(-1)}, at::kLong);
+  ranks.broadcast(latest);
+  const int64_t step = latest.item<int64_t>();
+  if (step < 0) {
+    note("nothing to resume: starting at step 0");
+    return std::nullopt;
+  }
+  nlohmann::json state = checkpoints.read_state(step);
+  const nlohmann::json saved = state.value("identity", nlohmann::json::object());
+  for (const auto& [key, value] : identity.items()) {
+    const nlohmann::json before = saved.value(key, nlohmann::json());
+    if (before != value && key == "learning_rate") {
+      note(fmt::format("{}: the learning rate was {} and is now {}", name, before.dump(), value.dump()));
+    } else if (before != value) {
+      fail_input(fmt::format("{} is {}, but the run to resume has {}", key, value.dump(), before.dump()),
+                 folder.string(), "resume with the options of the run, or choose another --out");
+    }
+  }
+  return state;
+}
+
+}  // namespace openwork

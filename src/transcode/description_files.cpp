@@ -1,0 +1,97 @@
+// features.json.zst, the saved half of transcode/descriptions.h:
+//   {"version": 1, "model", "model_sha256", "tokens",
+//    "layers": [[{"max", "density", "contexts": [{"tokens", "activations", "peak"}], "top", "bottom"}]]}
+#include <fmt/format.h>
+#include <zstd.h>
+
+#include "base/error.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "text/byte_source.h"
+#include "transcode/descriptions.h"
+
+namespace openwork {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+json to_json(const FeatureDescription& description) {
+  json contexts = json::array();
+  for (const FeatureContext& context : description.contexts) {
+    contexts.push_back(
+        {{"tokens", context.tokens}, {"activations", context.activations}, {"peak", context.peak}});
+  }
+  return {{"max", description.largest},
+          {"density", description.density},
+          {"contexts", contexts},
+          {"top", description.top_logits},
+          {"bottom", description.bottom_logits}};
+}
+
+FeatureDescription description_from_json(const json& j) {
+  FeatureDescription description;
+  description.largest = j.at("max"), description.density = j.at("density");
+  j.at("top").get_to(description.top_logits);
+  j.at("bottom").get_to(description.bottom_logits);
+  for (const json& context : j.at("contexts")) {
+    description.contexts.push_back(
+        {context.at("tokens"), context.at("activations"), context.at("peak").get<int64_t>()});
+  }
+  return description;
+}
+
+std::string pack(const std::string& text) {
+  constexpr int kLevel = 19;  // read often, written once
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  const size_t size = ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), kLevel);
+  if (ZSTD_isError(size)) fail(ZSTD_getErrorName(size), kDescriptionsFile, "report this");
+  packed.resize(size);
+  return packed;
+}
+
+std::string unpack(const fs::path& file) {
+  const std::unique_ptr<ByteSource> source = open_byte_source(file);
+  std::string text;
+  std::vector<char> buffer(size_t{1} << 20);
+  while (const size_t count = source->read(buffer.data(), buffer.size())) text.append(buffer.data(), count);
+  return text;
+}
+
+}  // namespace
+
+void save_descriptions(const fs::path& folder, const Descriptions& descriptions) {
+  json layers = json::array();
+  for (const auto& layer : descriptions.layers) {
+    json features = json::array();
+    for (const FeatureDescription& feature : layer) features.push_back(to_json(feature));
+    layers.push_back(std::move(features));
+  }
+  const json whole = {{"version", 1},
+                      {"model", descriptions.model},
+                      {"model_sha256", descriptions.model_sha256},
+                      {"tokens", descriptions.tokens},
+                      {"layers", std::move(layers)}};
+  write_text_file(folder / kDescriptionsFile, pack(whole.dump()));
+}
+
+std::optional<Descriptions> load_descriptions(const fs::path& folder) {
+  const fs::path file = folder / kDescriptionsFile;
+  if (!fs::exists(file)) return std::nullopt;
+  const json whole = parse_json(unpack(file), file.string());
+  try {
+    if (whole.at("version") != 1) throw std::runtime_error("its version is not 1");
+    Descriptions descriptions{
+        whole.at("model"), whole.at("model_sha256"), whole.at("tokens").get<int64_t>(), {}};
+    for (const json& layer : whole.at("layers")) {
+      std::vector<FeatureDescription>& features = descriptions.layers.emplace_back();
+      for (const json& feature : layer) features.push_back(description_from_json(feature));
+    }
+    return descriptions;
+  } catch (const std::exception& error) {
+    fail_input(fmt::format("these are no descriptions of features ({})", printable(error.what(), 120)),
+               file.string(), "describe them again with openwork transcode");
+  }
+}
+
+}  // namespace openwork

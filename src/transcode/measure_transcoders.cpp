@@ -1,0 +1,242 @@
+#include "transcode/measure_transcoders.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include "transcode/mlp_activations.h"
+
+namespace openwork {
+namespace {
+
+// Sums over tokens, [2] for the first tokens of blocks and all others.
+struct LayerSums {
+  Tensor tokens;   // [2]
+  Tensor outputs;  // [2, D]
+  Tensor squares;  // [2] of outputs
+  Tensor errors;   // [2] squared
+  Tensor fired;    // [F]
+};
+
+class Sums {
+ public:
+  Sums(const Transcoders& transcoders, const Tensor& flat) : flat_(flat) {
+    int64_t offset = 0;
+    const auto take = [&](int64_t count) {
+      return flat.narrow(0, std::exchange(offset, offset + count), count);
+    };
+    for (const LayerTranscoder& layer : transcoders.layers) {
+      const int64_t D = layer.encoder.size(1);
+      layers_.push_back({take(2), take(2 * D).view({2, D}), take(2), take(2), take(layer.features())});
+    }
+  }
+  static int64_t count(const Transcoders& transcoders) {
+    int64_t numbers = 0;
+    for (const LayerTranscoder& layer : transcoders.layers)
+      numbers += 6 + 2 * layer.encoder.size(1) + layer.features();
+    return numbers;
+  }
+
+  const std::vector<LayerSums>& layers() const { return layers_; }
+
+  // outputs and written [B, T, D], features [B, T, F].
+  void add(size_t layer, const Tensor& outputs, const Tensor& written, const Tensor& features) const {
+    const LayerSums& sums = layers_[layer];
+    const auto split = [](const Tensor& per_token) {  // [B, T] -> [2]
+      return at::stack(
+          {per_token.narrow(1, 0, 1).sum(), per_token.narrow(1, 1, per_token.size(1) - 1).sum()});
+    };
+    const Tensor wide = outputs.to(at::kDouble);
+    sums.tokens.add_(split(at::ones({outputs.size(0), outputs.size(1)}, wide.options())));
+    const Tensor per_place = wide.sum(0);  // [T, D]
+    sums.outputs.add_(at::stack({per_place[0], per_place.narrow(0, 1, per_place.size(0) - 1).sum(0)}));
+    sums.squares.add_(split(wide.square().sum(-1)));
+    sums.errors.add_(split((wide - written).square().sum(-1)));
+    sums.fired.add_((features != 0).flatten(0, 1).sum(0));
+  }
+
+ private:
+  Tensor flat_;
+  std::vector<LayerSums> layers_;
+};
+
+double explained(const LayerSums& sums, int64_t from) {
+  const auto total = [&](const Tensor& by_group) { return by_group.narrow(0, from, 2 - from).sum(0); };
+  const Tensor variance = total(sums.squares) - total(sums.outputs).square().sum() / total(sums.tokens);
+  return 1 - (total(sums.errors) / variance).item<double>();
+}
+
+LayerQuality summarise(const LayerSums& sums) {
+  const double tokens = sums.tokens.sum().item<double>();
+  return {explained(sums, 0), explained(sums, 1), sums.fired.sum().item<double>() / tokens,
+          (sums.fired == 0).to(at::kDouble).mean().item<double>()};
+}
+
+Tensor block_losses(const Transformer& model, const Tensor& ids, const Tensor& targets, const Taps* taps) {
+  ForwardOptions options;
+  options.taps = taps;
+  const Tensor logits = model.forward(ids, options).flatten(0, 1).to(at::kFloat);
+  return at::cross_entropy_loss(logits, targets.flatten(), {}, at::Reduction::None);
+}
+
+struct TokenLosses {
+  Tensor model, replaced, mean, zero;  // [blocks * context] float32 on the CPU, 0 where another rank measures
+};
+
+class Measurement {
+ public:
+  Measurement(const Transformer& model, const Transcoders& transcoders, const TokenBlocks& blocks,
+              Ranks& ranks)
+      : model_(model),
+        transcoders_(transcoders),
+        blocks_(blocks),
+        ranks_(ranks),
+        flat_(at::zeros({Sums::count(transcoders)},
+                        at::TensorOptions().dtype(at::kDouble).device(model.device()))),
+        sums_(transcoders, flat_) {
+    for (Tensor* losses : {&losses_.model, &losses_.replaced, &losses_.mean, &losses_.zero}) {
+      *losses = at::zeros({blocks.count * blocks.context}, at::kFloat);
+    }
+  }
+
+  TranscoderQuality run(const std::function<void(int64_t)>& advance) {
+    Taps zero, replaced;
+    replace_mlps(zero, at::zeros({model_.config().layers, model_.config().width}, flat_.options()));
+    replace_mlps(replaced, transcoders_, model_.config());
+    for_each_batch([&](const Tensor& ids, const Tensor& targets, int64_t first, int64_t count) {
+      measure_layers(ids, targets, first);
+      keep(losses_.replaced, first, block_losses(model_, ids, targets, &replaced));
+      keep(losses_.zero, first, block_losses(model_, ids, targets, &zero));
+      if (advance) advance(count);
+    });
+    ranks_.sum(flat_);
+    Taps mean;
+    std::vector<Tensor> means;
+    for (const LayerSums& sums : sums_.layers()) means.push_back(sums.outputs.sum(0) / sums.tokens.sum());
+    replace_mlps(mean, at::stack(means));
+    for_each_batch([&](const Tensor& ids, const Tensor& targets, int64_t first, int64_t) {
+      keep(losses_.mean, first, block_losses(model_, ids, targets, &mean));
+    });
+    for (const Tensor& losses : {losses_.model, losses_.replaced, losses_.mean, losses_.zero})
+      ranks_.sum(losses);
+    return summarise_all();
+  }
+
+ private:
+  template <typename Visit>
+  void for_each_batch(Visit visit) {
+    const int64_t batch = choose_block_batch(model_, transcoders_, blocks_.context);
+    for (int64_t first = ranks_.rank() * batch; first < blocks_.count; first += ranks_.count() * batch) {
+      const int64_t count = std::min(batch, blocks_.count - first);
+      visit(gather_blocks(blocks_, first, count, 0).to(model_.device()),
+            gather_blocks(blocks_, first, count, 1).to(model_.device()), first, count);
+    }
+  }
+
+  void keep(const Tensor& into, int64_t first_block, const Tensor& losses) const {
+    into.narrow(0, first_block * blocks_.context, losses.numel()).copy_(losses);
+  }
+
+  // The model as it is, its loss, and what each transcoder makes of the inputs it has.
+  void measure_layers(const Tensor& ids, const Tensor& targets, int64_t first) {
+    std::vector<Tensor> inputs(transcoders_.layers.size()), features = inputs, outputs = inputs;
+    Taps taps;
+    for (size_t n = 0; n < inputs.size(); ++n) {
+      const auto layer = static_cast<int64_t>(n);
+      taps.read(transcoder_input(model_.config(), transcoders_.input, layer),
+                [&inputs, &features, n, this](const Tensor& x) {
+                  inputs[n] = x.to(at::kFloat);
+                  features[n] = encode(transcoders_.layers[n], inputs[n]);
+                });
+      taps.read({Site::kMlpOut, layer}, [&outputs, n](const Tensor& x) { outputs[n] = x; });
+    }
+    keep(losses_.model, first, block_losses(model_, ids, targets, &taps));
+    for (size_t n = 0; n < inputs.size(); ++n) {
+      sums_.add(n, outputs[n], decode_layer(transcoders_, n, features, inputs), features[n]);
+    }
+  }
+
+  TranscoderQuality summarise_all() const {
+    TranscoderQuality quality;
+    const auto count = static_cast<double>(sums_.layers().size());
+    for (const LayerSums& sums : sums_.layers()) {
+      const LayerQuality layer = summarise(sums);
+      quality.layers.push_back(layer);
+      quality.mean.explained_variance += layer.explained_variance / count;
+      quality.mean.explained_variance_after_first += layer.explained_variance_after_first / count;
+      quality.mean.active_features += layer.active_features / count;
+      quality.mean.dead_share += layer.dead_share / count;
+    }
+    const auto mean = [](const Tensor& losses) { return losses.mean(at::kDouble).item<double>(); };
+    quality.losses = {mean(losses_.model), mean(losses_.replaced), mean(losses_.mean), mean(losses_.zero)};
+    quality.tokens = losses_.model.numel(), quality.blocks = blocks_.count, quality.context = blocks_.context;
+    quality.model_losses = losses_.model, quality.replaced_losses = losses_.replaced;
+    return quality;
+  }
+
+  const Transformer& model_;
+  const Transcoders& transcoders_;
+  const TokenBlocks& blocks_;
+  Ranks& ranks_;
+  Tensor flat_;
+  Sums sums_;
+  TokenLosses losses_;
+};
+
+}  // namespace
+
+Tensor gather_blocks(const TokenBlocks& blocks, int64_t first, int64_t count, int64_t shift) {
+  const int32_t* start = blocks.tokens.data() + first * blocks.context + shift;
+  return at::from_blob(const_cast<int32_t*>(start), {count, blocks.context},
+                       at::TensorOptions().dtype(at::kInt))
+      .to(at::kLong);
+}
+
+int64_t choose_block_batch(const Transformer& model, const Transcoders& transcoders, int64_t context) {
+  int64_t numbers = model.config().vocabulary;
+  for (const LayerTranscoder& layer : transcoders.layers) numbers += layer.features();
+  const double budget = model.device().is_cpu() ? 1e8 : 1e9;
+  return std::clamp<int64_t>(static_cast<int64_t>(budget / static_cast<double>(context * numbers)), 1, 64);
+}
+
+TranscoderQuality measure_transcoders(const Transformer& model, const Transcoders& transcoders,
+                                      const TokenBlocks& blocks, Ranks& ranks,
+                                      const std::function<void(int64_t)>& advance) {
+  const at::NoGradGuard no_grad;
+  return Measurement(model, transcoders, blocks, ranks).run(advance);
+}
+
+nlohmann::json to_json(const LayerQuality& quality) {
+  return {{"explained_variance", quality.explained_variance},
+          {"explained_variance_after_first", quality.explained_variance_after_first},
+          {"active_features", quality.active_features},
+          {"dead_share", quality.dead_share}};
+}
+
+nlohmann::json to_json(const TranscoderQuality& quality) {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const LayerQuality& layer : quality.layers) layers.push_back(to_json(layer));
+  return {{"layers", layers},
+          {"mean", to_json(quality.mean)},
+          {"losses",
+           {{"model", quality.losses.model},
+            {"replaced", quality.losses.replaced},
+            {"mean_output", quality.losses.mean_output},
+            {"zero_output", quality.losses.zero_output}}},
+          {"tokens", quality.tokens},
+          {"blocks", quality.blocks},
+          {"context", quality.context}};
+}
+
+std::string to_text(const TranscoderQuality& quality) {
+  const auto row = [](const std::string& name, const LayerQuality& layer) {
+    return fmt::format("{:<6} {:>18.4f} {:>13.4f} {:>15.1f} {:>7.2f} %\n", name, layer.explained_variance,
+                       layer.explained_variance_after_first, layer.active_features, 100 * layer.dead_share);
+  };
+  std::string text = fmt::format("{:<6} {:>18} {:>13} {:>15} {:>9}\n", "layer", "explained variance",
+                                 "without first", "active features", "dead");
+  for (size_t n = 0; n < quality.layers.size(); ++n) text += row(std::to_string(n), quality.layers[n]);
+  return text + row("mean", quality.mean);
+}
+
+}  // namespace openwork

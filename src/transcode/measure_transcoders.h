@@ -1,0 +1,50 @@
+// How well transcoders stand in for a model's MLPs, on held-out blocks: per layer, with everything else as
+// the model has it, and the model's loss with all MLPs replaced at once, between the model's own and that
+// with MLPs that write nothing, or always their mean.
+#pragma once
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "text/documents.h"
+#include "train/ranks.h"
+#include "transcode/transcoder.h"
+
+namespace openwork {
+
+struct LayerQuality {
+  double explained_variance = 0;              // 1 - squared error / squared distance to the mean output
+  double explained_variance_after_first = 0;  // the same without the first token of every block
+  double active_features = 0;                 // per token
+  double dead_share = 0;                      // of features active at no token
+};
+
+struct ReplacementLosses {  // nats per token
+  double model = 0, replaced = 0, mean_output = 0, zero_output = 0;
+};
+
+struct TranscoderQuality {
+  std::vector<LayerQuality> layers;
+  LayerQuality mean;  // over layers
+  ReplacementLosses losses;
+  int64_t tokens = 0, blocks = 0, context = 0;
+  Tensor model_losses, replaced_losses;  // [blocks * context] float32: nats of each prediction
+};
+
+// Transcoders on the model's device. Ranks share the blocks, and all of them have the result; `advance` is
+// told the number of blocks done.
+TranscoderQuality measure_transcoders(const Transformer& model, const Transcoders& transcoders,
+                                      const TokenBlocks& blocks, Ranks& ranks,
+                                      const std::function<void(int64_t)>& advance = nullptr);
+
+nlohmann::json to_json(const LayerQuality& quality);
+nlohmann::json to_json(const TranscoderQuality& quality);
+std::string to_text(const TranscoderQuality& quality);  // a table
+
+// Tokens of `count` blocks from `first` on, shifted by `shift`: [count, context].
+Tensor gather_blocks(const TokenBlocks& blocks, int64_t first, int64_t count, int64_t shift);
+
+// Blocks at a time whose logits and features stay near 400 MB on the CPU and 4 GB on a GPU.
+int64_t choose_block_batch(const Transformer& model, const Transcoders& transcoders, int64_t context);
+
+}  // namespace openwork

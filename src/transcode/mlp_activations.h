@@ -1,0 +1,21 @@
+// What transcoders learn from and stand in for: every MLP's input and output on a batch of tokens.
+#pragma once
+#include "transcode/transcoder.h"
+
+namespace openwork {
+
+struct MlpActivations {
+  Tensor inputs, outputs;  // [L, N, D], N = B T tokens block by block; in the model's dtype
+};
+
+// ids [B, T]. Gates of a gated model are hard.
+MlpActivations read_mlp_activations(const Transformer& model, TranscoderInput input, const Tensor& ids);
+
+// From now on a pass with these taps has every MLP output replaced by what the transcoders make of that
+// pass's own inputs: the replacement model. Both must outlive the taps.
+void replace_mlps(Taps& taps, const Transcoders& transcoders, const ModelConfig& config);
+
+// The same for a fixed output per layer, [L, D].
+void replace_mlps(Taps& taps, const Tensor& outputs);
+
+}  // namespace openwork

@@ -1,0 +1,113 @@
+// The verb transcode, as a person uses it: a small model of random weights, a few documents, a second or two.
+#include "cli/training_command.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+// small/ with weights: pretrain drawn from the seed, one step.
+class Transcode : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    scratch = new ScratchFolder;
+    write_small_model(*scratch);
+    std::ofstream(*scratch / "config.json") << small_config().dump();
+    const ProgramResult made = run_openwork({"pretrain",
+                                             "--config",
+                                             *scratch / "config.json",
+                                             "--tokenizer",
+                                             *scratch / "small",
+                                             "--data",
+                                             *scratch / "documents.jsonl",
+                                             "--out",
+                                             *scratch / "model",
+                                             "--held-out",
+                                             "0.1",
+                                             "--batch-tokens",
+                                             "256",
+                                             "--context",
+                                             "32",
+                                             "--device",
+                                             "cpu",
+                                             "--threads",
+                                             "1",
+                                             "--held-out-blocks",
+                                             "2",
+                                             "--steps",
+                                             "2"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+  static void TearDownTestSuite() { delete scratch; }
+
+  static std::vector<std::string> command(const std::string& out, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {
+        "transcode", *scratch / "model", "--data", *scratch / "documents.jsonl", "--out", *scratch / out};
+    const std::vector<std::pair<std::string, std::string>> usual = {
+        {"--held-out", "0.1"}, {"--batch-tokens", "256"},   {"--context", "32"},
+        {"--device", "cpu"},   {"--threads", "1"},          {"--held-out-blocks", "4"},
+        {"--steps", "20"},     {"--checkpoint-every", "5"}, {"--features", "64"},
+        {"--k", "8"},          {"--log-every", "5"}};
+    for (const auto& [option, value] : usual) {
+      if (std::find(more.begin(), more.end(), option) == more.end())
+        arguments.insert(arguments.end(), {option, value});
+    }
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  static ScratchFolder* scratch;
+};
+ScratchFolder* Transcode::scratch = nullptr;
+
+TEST_F(Transcode, TrainsMeasuresDescribesAndUnpacks) {
+  const ProgramResult result =
+      run_openwork(command("eight", {"--bits", "8", "--json", "-", "--details", *scratch / "details"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json report = result.json();
+  ASSERT_EQ(report.at("layers").size(), 2u);
+  EXPECT_LE(report.at("mean").at("explained_variance"), 1.0);
+  EXPECT_GT(report.at("losses").at("replaced"), 0.0);
+  EXPECT_EQ(report.at("losses").at("interval").size(), 2u);
+  EXPECT_EQ(report.at("training").at("steps"), 20);
+  EXPECT_TRUE(report.at("protocol").at("model").contains("sha256"));
+  EXPECT_EQ(nlohmann::json::parse(read_file(*scratch / "eight/report.json")).at("mean"), report.at("mean"));
+  EXPECT_EQ(read_lines(*scratch / "eight/metrics.jsonl").size(), 4u);
+  EXPECT_TRUE(fs::exists(*scratch / "eight/features.json.zst"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(*scratch / "details"), {}), 128);
+  EXPECT_TRUE(nlohmann::json::parse(read_file(*scratch / "details/0.json")).contains("examples_quantiles"));
+
+  const ProgramResult plain =
+      run_openwork({"transcode", "--unpack", *scratch / "eight", "--out", *scratch / "plain"});
+  ASSERT_EQ(plain.exit_code, 0) << plain.err;
+  EXPECT_GT(fs::file_size(*scratch / "plain/layer_0.safetensors"),
+            2 * fs::file_size(*scratch / "eight/layer_0.safetensors"));
+  EXPECT_EQ(read_file(*scratch / "plain/config.yaml"), read_file(*scratch / "eight/config.yaml"));
+}
+
+TEST_F(Transcode, ASignalLeavesACheckpointToResumeFromToTheSameWeights) {
+  ASSERT_EQ(run_openwork(command("straight", {"--describe", "0"})).exit_code, 0);
+  const pid_t child = start_openwork(command("stopped", {"--describe", "0"}), *scratch / "stopped-log");
+  ASSERT_TRUE(await_file(*scratch / "stopped/checkpoints/latest", child));
+  kill(child, SIGTERM);
+  const int code = await(child);
+  EXPECT_TRUE(code == 143 || code == 0) << code;  // 0: it had ended before
+  expect_refusal(command("stopped", {"--describe", "0"}), "already holds a run");
+  const ProgramResult resumed = run_openwork(command("stopped", {"--describe", "0", "--resume"}));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  for (const char* file : {"layer_0.safetensors", "layer_1.safetensors"}) {
+    EXPECT_EQ(read_file(*scratch / ("stopped/" + std::string(file))),
+              read_file(*scratch / ("straight/" + std::string(file))));
+  }
+}
+
+TEST_F(Transcode, BadInputIsOneLine) {
+  expect_refusal({"transcode", "--out", *scratch / "none"}, "wants a MODEL and --data");
+  expect_refusal(command("none", {"--k", "65"}), "65 of 64 features");
+  expect_refusal(command("none", {"--kind", "both"}), "--kind");
+  expect_refusal(command("none", {"--minutes", "1"}), "the length of the run is not clear");
+  expect_refusal({"transcode", "--unpack", *scratch / "model", "--out", *scratch / "none"}, "no config.yaml");
+}
+
+}  // namespace
+}  // namespace openwork
