@@ -6,6 +6,8 @@
 
 #include "cli/command.h"
 #include "io/model_store.h"
+#include "text/tokenizer.h"
+#include "transcode/descriptions.h"
 #include "transcode/transcoder_files.h"
 
 namespace openwork {
@@ -131,6 +133,34 @@ TEST(TraceVerb, TranscodersBringFeatures) {
   bool feature = false;
   for (const nlohmann::json& node : model["strongest"]) feature |= node["kind"] == "feature";
   EXPECT_TRUE(feature) << model["strongest"];
+}
+
+TEST(TraceVerb, FeaturesAreNamedByWhereTheyPeakAndWrittenForViewers) {
+  const ScratchFolder scratch;
+  write_transcoders(scratch / "tc", "", 8, 256);
+  const int32_t peak = Tokenizer::from_file("models/openwork-8m").encode(" and").front();
+  Descriptions descriptions;
+  descriptions.tokens = 100;
+  const FeatureContext often{{5, peak}, {0, 2}, 1}, once{{7, 9}, {3, 0}, 0};
+  const FeatureDescription all_alike{3, 0.1, {once, often, often}, {peak}, {5}};
+  descriptions.layers.assign(8, std::vector<FeatureDescription>(24, all_alike));
+  save_descriptions(scratch / "tc", descriptions);
+  const nlohmann::json model = trace(
+      {"openwork-8m", kPrompt, "--transcoder", scratch / "tc", "--features-out", scratch / "f"})["models"][0];
+  size_t features = 0;
+  for (const nlohmann::json& node : model["strongest"]) {
+    if (node["kind"] != "feature") continue;
+    ++features;
+    EXPECT_EQ(node["about"], " and");
+    const int64_t number = pair_index(node["layer"], node["feature"]);
+    const nlohmann::json details =
+        nlohmann::json::parse(read_file(scratch / ("f/" + std::to_string(number) + ".json")));
+    EXPECT_EQ(details["index"], number);
+    EXPECT_FALSE(details["examples_quantiles"].empty());
+  }
+  EXPECT_GT(features, 0u) << model["strongest"];
+  expect_refusal({"trace", "openwork-8m", "a b", "--transcoder", "none", "--features-out", scratch / "g"},
+                 "nothing is known of");
 }
 
 TEST(TraceVerb, ManyPromptsGiveHeadsWithIntervalsAndARatio) {
