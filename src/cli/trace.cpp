@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // graph.json -> graph-openwork-8m.json where several models are traced.
-std::string name_graph_file(const TraceOptions& options, const std::string& model, size_t models) {
-  if (models == 1) return options.graph;
-  const fs::path path(options.graph);
+std::string name_for_model(const std::string& file, const std::string& model, size_t models) {
+  if (models == 1) return file;
+  const fs::path path(file);
   std::string name = short_name(model);
   std::replace(name.begin(), name.end(), '/', '-');
   return (path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), name, path.extension().string()))
@@ -77,6 +77,10 @@ std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vec
       prompt.from = traces[0].explanation->from;
     traces.push_back(trace_prompt(traced, prompt, options));
     print_trace_row(options.common, traces.back());
+    if (options.features_out.empty()) continue;
+    const std::string folder = name_for_model(options.features_out, models[n], models.size());
+    const size_t count = write_features(folder, traced, traces.back().graph);
+    print_result(options.common, fmt::format("wrote {} features to {}", count, folder));
   }
   return traces;
 }
@@ -86,7 +90,7 @@ void write_graphs(const TraceOptions& options, const std::vector<ModelTrace>& tr
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::system_clock::now().time_since_epoch());
   for (const ModelTrace& trace : traces) {
-    const std::string path = name_graph_file(options, trace.name, traces.size());
+    const std::string path = name_for_model(options.graph, trace.name, traces.size());
     TraceGraphOrigin origin{.slug = fs::path(path).stem().string(),
                             .scan = trace.scan,
                             .prompt = {},
@@ -211,6 +215,9 @@ void add_settings(CLI::App& verb, TraceOptions& options) {
   verb.add_option("--graph", options.graph,
                   "write the graph for public viewers; of several models F-MODEL.json each")
       ->type_name("F.json");
+  verb.add_option("--features-out", options.features_out,
+                  "write what is known of the graph's features, a file each, for viewers")
+      ->type_name("DIR");
   verb.add_option("--out", options.out, "the figure: .svg, .pdf or .png")->type_name("FILE");
   verb.add_option("--dpi", options.dpi, "pixels per inch of a .png")
       ->type_name("N")

@@ -7,11 +7,13 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "analyze/correlation.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/head_selection.h"
+#include "io/atomic_file.h"
 #include "io/model_store.h"
 #include "transcode/transcoder_files.h"
 
@@ -27,11 +29,6 @@ fs::path own_folder(const std::string& name) {
   const LocatedModel located = locate_model(name);
   const fs::path path = located.adapter.value_or(located.path);
   return fs::is_directory(path) ? path : path.parent_path();
-}
-
-std::string own_hash(const std::string& name) {
-  const LocatedModel located = locate_model(name);
-  return model_hash(located.adapter.value_or(located.path));
 }
 
 std::optional<int64_t> parse_position(const std::string& text) {
@@ -107,7 +104,7 @@ std::vector<MovedFrom> find_moved(const TraceGraph& graph, int64_t to) {
   return moved;
 }
 
-// The token that most is moved from, those before the text aside: they stand in every prompt.
+// The token that most is moved from; the first one (the sink) and others that stand before the text aside.
 int64_t choose_source(int64_t first, const std::vector<MovedFrom>& moved, int64_t to) {
   for (const MovedFrom& from : moved) {
     if (from.position >= first) return from.position;
@@ -154,18 +151,36 @@ std::pair<std::string, double> parse_boost(const std::string& text) {
   return {text.substr(0, equals), factor};
 }
 
+// What is known of a feature; null where nothing is.
+const FeatureDescription* find_description(const TracedModel& traced, const TraceNode& node) {
+  if (!traced.descriptions || node.kind != TraceNodeKind::kFeature) return nullptr;
+  const auto& layers = traced.descriptions->layers;
+  const size_t layer = static_cast<size_t>(node.layer), feature = static_cast<size_t>(node.feature);
+  return layer < layers.size() && feature < layers[layer].size() ? &layers[layer][feature] : nullptr;
+}
+
+// A token's text; of a feature, the token that most of its contexts peak at.
 std::string label_node(const TracedModel& traced, const TraceNode& node) {
-  const bool token = node.kind == TraceNodeKind::kLogit || node.kind == TraceNodeKind::kEmbedding;
-  return token ? traced.text_of(node.feature) : "";
+  if (node.kind == TraceNodeKind::kLogit || node.kind == TraceNodeKind::kEmbedding)
+    return traced.text_of(node.feature);
+  const FeatureDescription* about = find_description(traced, node);
+  std::map<int32_t, int> counts;
+  int32_t most = -1;
+  for (const FeatureContext& context : about ? about->contexts : std::vector<FeatureContext>()) {
+    const int32_t token = context.tokens.at(static_cast<size_t>(context.peak));
+    if (++counts[token] > (most < 0 ? 0 : counts[most])) most = token;
+  }
+  return most < 0 ? "" : traced.text_of(most);
 }
 
 HeadExplanation explain_move(Tracer& tracer, const TracedModel& traced, const TracePrompt& prompt,
                              ModelTrace& trace, double share) {
   const int64_t to = prompt.to.value_or(static_cast<int64_t>(prompt.ids.size()) - 1);
   trace.moved = find_moved(trace.graph, to);
-  const int64_t from = prompt.from ? *prompt.from
-                       : to > 0    ? choose_source(traced.count_beginning(prompt.ids), trace.moved, to)
-                                   : 0;
+  const int64_t from =
+      prompt.from ? *prompt.from
+      : to > 0    ? choose_source(std::max<int64_t>(1, traced.count_beginning(prompt.ids)), trace.moved, to)
+                  : 0;
   if (from >= to) {
     fail_input(fmt::format("from position {} to position {}", from, to), "--from, --to",
                "something moves from an earlier token to a later one");
@@ -218,16 +233,38 @@ TracedModel open_traced_model(const std::string& name, const std::string& transc
                      .tokenizer = {},
                      .beginning = {},
                      .transcoders = {},
-                     .transcoder_files = nullptr};
+                     .transcoder_files = nullptr,
+                     .descriptions = {}};
   if (transcoders.empty()) return traced;
   traced.transcoders = load_transcoders(transcoders, traced.model.device());
-  check_transcoders_fit(*traced.transcoders, traced.model.config(), own_hash(name), transcoders);
+  check_transcoders_fit(*traced.transcoders, traced.model.config(), model_hash(locate_model(name)),
+                        transcoders);
+  traced.descriptions = load_descriptions(transcoders);
   traced.transcoder_files = {{"path", fs::path(transcoders).filename().string()},
                              {"sha256", model_hash(transcoders)},
                              {"kind", traced.transcoders->kind == TranscoderKind::kPerLayer ? "plt" : "clt"},
                              {"features", traced.transcoders->layers.front().features()},
                              {"scan", traced.transcoders->scan}};
   return traced;
+}
+
+size_t write_features(const std::string& folder, const TracedModel& traced, const TraceGraph& graph) {
+  if (!traced.descriptions || !traced.tokenizer) {
+    fail_input(
+        fmt::format("nothing is known of {}'s features", printable(traced.name, 80)), "--features-out",
+        "use transcoders with descriptions (openwork transcode --describe) and a model with a tokenizer");
+  }
+  fs::create_directories(folder);
+  size_t count = 0;
+  for (const TraceNode& node : graph.nodes) {
+    const FeatureDescription* about = find_description(traced, node);
+    if (about == nullptr) continue;
+    const nlohmann::json details = feature_details(*about, node.layer, node.feature, *traced.tokenizer);
+    const fs::path path = fs::path(folder) / fmt::format("{}.json", pair_index(node.layer, node.feature));
+    write_text_file(path, details.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    ++count;
+  }
+  return count;
 }
 
 TracePrompt read_trace_prompt(const TracedModel& traced, const std::vector<int64_t>& ids,

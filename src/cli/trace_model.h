@@ -9,6 +9,7 @@
 #include "cli/open.h"
 #include "cli/prompt_source.h"
 #include "report/trace_figure.h"
+#include "transcode/descriptions.h"
 
 namespace openwork {
 
@@ -28,9 +29,10 @@ struct TracedModel {
   std::string name;
   Transformer model;
   std::optional<Tokenizer> tokenizer;
-  std::vector<int64_t> beginning;          // tokens that stand before each text
-  std::optional<Transcoders> transcoders;  // absent: MLPs are nodes
-  nlohmann::json transcoder_files;         // for the protocol; null
+  std::vector<int64_t> beginning;            // tokens that stand before each text
+  std::optional<Transcoders> transcoders;    // absent: MLPs are nodes
+  nlohmann::json transcoder_files;           // for the protocol; null
+  std::optional<Descriptions> descriptions;  // what features are about, where the folder says
 
   std::string text_of(int64_t id) const;  // a token's, or its number where there is no tokenizer
   int64_t count_beginning(const std::vector<int64_t>& ids) const;  // how many of them stand before the text
@@ -74,6 +76,10 @@ struct ModelTrace {
   std::vector<QueryKeyAttribution> scores;
   double bytes_needed = 0;
 };
+
+// Writes what is known of every feature in the graph as public viewers read it, NUMBER.json each; returns how
+// many.
+size_t write_features(const std::string& folder, const TracedModel& traced, const TraceGraph& graph);
 
 ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt, const TraceOptions& options);
 

@@ -26,7 +26,7 @@ namespace {
 struct TranscodeVerb {
   TrainingOptions training;
   TranscodeOptions transcode;
-  std::string kind = "plt", input = "normed", activation = "batchtopk", scan, unpack, details;
+  std::string kind = "plt", input = "normed", activation = "batchtopk", scan, unpack, measure, details;
   int bits = 32;
   int64_t describe = 5;
 };
@@ -75,17 +75,26 @@ Interval loss_interval(const TranscoderQuality& quality, const TokenBlocks& bloc
   return bootstrap_ratio(nats, tokens, seed);
 }
 
-std::string describe_losses(const TranscoderQuality& quality, const Interval& interval,
-                            const LoopResult& training) {
+std::string describe_losses(const TranscoderQuality& quality, const Interval& interval) {
   const ReplacementLosses& losses = quality.losses;
   return fmt::format(
-      "held-out nats/token: the model {:.4f}; its MLPs replaced {:.4f} ({:+.4f}, 95 % interval {:+.4f} to "
-      "{:+.4f}); MLPs at "
-      "their mean {:.4f}; none {:.4f}\n"
-      "measured on {} blocks of {} tokens; trained {} steps, {} tokens, {:.1f} s, {:.0f} tokens/s",
+      "nats/token: the model {:.4f}; its MLPs replaced {:.4f} ({:+.4f}, 95 % interval {:+.4f} to {:+.4f}); "
+      "MLPs "
+      "at their mean {:.4f}; none {:.4f}\nmeasured on {} blocks of {} tokens",
       losses.model, losses.replaced, losses.replaced - losses.model, interval.low, interval.high,
-      losses.mean_output, losses.zero_output, quality.blocks, quality.context, training.steps,
-      training.tokens, training.seconds, training.tokens_per_second);
+      losses.mean_output, losses.zero_output, quality.blocks, quality.context);
+}
+
+std::string describe_training(const LoopResult& training) {
+  return fmt::format("trained {} steps, {} tokens, {:.1f} s, {:.0f} tokens/s", training.steps,
+                     training.tokens, training.seconds, training.tokens_per_second);
+}
+
+nlohmann::json measured_json(const TranscoderQuality& quality, const Interval& interval) {
+  nlohmann::json result = to_json(quality);
+  result["losses"]["increase"] = quality.losses.replaced - quality.losses.model;
+  result["losses"]["interval"] = {interval.low, interval.high};
+  return result;
 }
 
 nlohmann::json describe_options(const TranscodeVerb& options) {
@@ -111,9 +120,7 @@ nlohmann::json describe_options(const TranscodeVerb& options) {
 nlohmann::json make_report(const TranscodeVerb& options, const TranscoderQuality& quality,
                            const Interval& interval, const LoopResult& training, const PreparedData& data) {
   const RunOptions& run = options.training.run;
-  nlohmann::json report = to_json(quality);
-  report["losses"]["increase"] = quality.losses.replaced - quality.losses.model;
-  report["losses"]["interval"] = {interval.low, interval.high};
+  nlohmann::json report = measured_json(quality, interval);
   report.update({{"verb", "transcode"},
                  {"model", run.model},
                  {"command", run.command},
@@ -162,14 +169,34 @@ void write_details(const std::string& folder, const Descriptions& descriptions, 
   }
 }
 
-void describe(const TranscodeVerb& options, const Transformer& model, const Transcoders& transcoders,
-              const TokenBlocks& blocks, const Tokenizer& tokenizer) {
+void describe(const TranscodeVerb& options, const std::filesystem::path& folder, const Transformer& model,
+              const Transcoders& transcoders, const TokenBlocks& blocks, const Tokenizer& tokenizer) {
   Progress progress("describe", static_cast<uint64_t>(2 * blocks.count), " blocks");
   const Descriptions descriptions =
       describe_features(model, transcoders, blocks, options.describe,
                         [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
-  save_descriptions(options.training.run.out, descriptions);
+  save_descriptions(folder, descriptions);
   if (!options.details.empty()) write_details(options.details, descriptions, tokenizer);
+}
+
+// What a saved folder is worth on these blocks; its features are described there where --describe asks for
+// it.
+TranscoderQuality measure_folder(const TranscodeVerb& options, const std::filesystem::path& folder,
+                                 const TokenBlocks& blocks, const Tokenizer& tokenizer) {
+  const RunOptions& run = options.training.run;
+  const Transformer model = open_as(options, at::kFloat);
+  const Transcoders saved = load_transcoders(folder, model.device());
+  check_transcoders_fit(saved, model.config(), model_hash(locate_model(run.model)), folder.string());
+  TranscoderQuality quality;
+  {
+    Progress progress("measure", static_cast<uint64_t>(blocks.count), " blocks");
+    quality = measure_transcoders(model, saved, blocks, *run.loop.ranks,
+                                  [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
+  }
+  if (options.describe > 0) {
+    run.loop.ranks->run_first([&] { describe(options, folder, model, saved, blocks, tokenizer); });
+  }
+  return quality;
 }
 
 // Trains, saves, opens what was saved and measures that.
@@ -188,23 +215,33 @@ void run_transcode(TranscodeVerb& options) {
     save_transcoders(run.out, trained,
                      options.bits == 8 ? TranscoderFormat::kEightBit : TranscoderFormat::kFloat32);
   });
-  const Transformer model = open_as(options, at::kFloat);
-  const Transcoders saved = load_transcoders(run.out, model.device());
-  TranscoderQuality quality;
-  {
-    Progress progress("measure", static_cast<uint64_t>(blocks.count), " blocks");
-    quality = measure_transcoders(model, saved, blocks, *run.loop.ranks,
-                                  [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
-  }
+  const TranscoderQuality quality = measure_folder(options, run.out, blocks, tokenizer);
   const Interval interval = loss_interval(quality, blocks, options.training.common.seed);
-  if (options.describe > 0) {
-    run.loop.ranks->run_first([&] { describe(options, model, saved, blocks, tokenizer); });
-  }
   const nlohmann::json report = make_report(options, quality, interval, training, data);
   run.loop.ranks->run_first([&] { write_text_file(run.out / "report.json", report.dump(1) + "\n"); });
-  print_result(options.training.common, to_text(quality) + describe_losses(quality, interval, training));
+  print_result(options.training.common, to_text(quality) + describe_losses(quality, interval));
+  print_result(options.training.common, describe_training(training));
   write_json_result(options.training.common, report);
   run.loop.ranks->leave();
+}
+
+// Transcoders that are there already, on any text.
+void run_measure(TranscodeVerb& options) {
+  TrainingOptions& training = options.training;
+  const ModelConfig config = load_config(locate_model(training.run.model).path);
+  const Tokenizer tokenizer = open_tokenizer(training.run.model);
+  const int64_t context = training.context > 0 ? training.context : std::min<int64_t>(config.context, 1024);
+  const TokenBlocks blocks = read_blocks({training.data.begin(), training.data.end()}, tokenizer,
+                                         end_of_text(tokenizer, config), context, training.held_out_blocks);
+  const TranscoderQuality quality = measure_folder(options, options.measure, blocks, tokenizer);
+  const Interval interval = loss_interval(quality, blocks, training.common.seed);
+  print_result(training.common, to_text(quality) + describe_losses(quality, interval));
+  nlohmann::json result = measured_json(quality, interval);
+  result["protocol"] = make_protocol(training.common);
+  result["protocol"].update({{"model", describe_model_files(training.run.model)},
+                             {"transcoders", std::filesystem::path(options.measure).filename().string()},
+                             {"bootstrap", "documents, 2000 draws"}});
+  write_json_result(training.common, result);
 }
 
 void unpack(const TranscodeVerb& options) {
@@ -264,9 +301,13 @@ void add_transcode_verb(CLI::App& app) {
   verb->add_option("--unpack", options->unpack, "only turn an 8-bit folder into the plain form at --out")
       ->type_name("FOLDER")
       ->excludes(model);
+  verb->add_option("--measure", options->measure,
+                   "train nothing: measure a folder on --data, and describe its features anew")
+      ->type_name("FOLDER");
   add_transcoder_options(*verb, *options);
   add_run_options(*verb, options->training);
   verb->get_option("--data")->required(false);
+  verb->get_option("--out")->required(false);
   add_common_options(*verb, options->training.common);
   verb->footer(
       "Ends with explained variance, active and dead features per layer, and the model's loss with all MLPs "
@@ -280,12 +321,22 @@ void add_transcode_verb(CLI::App& app) {
       "smollm2-transcoders\n"
       "  openwork transcode gpt2 --kind clt --features 2048 --data text.jsonl --steps 5000 --out clt "
       "--resume\n"
+      "  openwork transcode openwork-8m --measure models/openwork-8m/transcoders --data text.txt --describe "
+      "0\n"
       "  openwork transcode --unpack models/openwork-8m/transcoders --out plain");
   verb->callback([options] {
     apply_common_options(options->training.common);
-    if (!options->unpack.empty()) return unpack(*options);
+    if (!options->unpack.empty()) {
+      if (options->training.out.empty())
+        fail_input("--unpack without --out", "command line", "give --out DIR");
+      return unpack(*options);
+    }
     if (options->training.run.model.empty() || options->training.data.empty()) {
       fail_input("transcode wants a MODEL and --data", "command line", "see openwork transcode --help");
+    }
+    if (!options->measure.empty()) return run_measure(*options);
+    if (options->training.out.empty()) {
+      fail_input("transcode wants a folder for the transcoders", "command line", "give --out DIR");
     }
     run_transcode(*options);
   });

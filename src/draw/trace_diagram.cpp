@@ -142,8 +142,8 @@ std::vector<LegendEntry> make_legend(const TraceDiagram& diagram, const TraceSca
   const auto framed = [](const TracePanel& panel) { return panel.key >= 0 || panel.query >= 0; };
   if (std::any_of(diagram.panels.begin(), diagram.panels.end(), framed))
     entries.push_back({"key and query of the line above the panel", kMark, Swatch::kFrame});
-  entries.push_back({fmt::format("darkest: {:.0f} % of the influence on the answer; widest link: {:.0f} %",
-                                 100 * scale.influence, 100 * scale.weight),
+  entries.push_back({fmt::format("darkest box: influence {:.2f}; widest link between tokens: {:.2f}",
+                                 scale.influence, scale.weight),
                      palette_colour(attention_palette(), 106)});
   return entries;
 }

@@ -171,8 +171,8 @@ void place_curves(const TracePanel& panel, const TraceScale& scale, TraceLayout&
     TraceCurve curve =
         make_curve(layout.boxes[static_cast<size_t>(move.from)], layout.boxes[static_cast<size_t>(move.to)],
                    entries[n], from.column != to.column, free_between);
-    curve.width =
-        kThinnest + (scale.weight > 0 ? std::abs(move.weight) / scale.weight : 0) * (kThickest - kThinnest);
+    const double share = scale.weight > 0 ? std::min(1.0, std::abs(move.weight) / scale.weight) : 0;
+    curve.width = kThinnest + share * (kThickest - kThinnest);
     layout.curves.push_back(curve);
   }
 }
@@ -229,7 +229,11 @@ TraceScale measure_trace(const std::vector<TracePanel>& panels) {
     for (const TraceBox& box : panel.boxes) {
       if (!is_answer(panel, box)) scale.influence = std::max(scale.influence, box.influence);
     }
-    for (const TraceMove& move : panel.moves) scale.weight = std::max(scale.weight, std::abs(move.weight));
+    for (const TraceMove& move : panel.moves) {
+      const bool between = panel.boxes[static_cast<size_t>(move.from)].column !=
+                           panel.boxes[static_cast<size_t>(move.to)].column;
+      if (between) scale.weight = std::max(scale.weight, std::abs(move.weight));
+    }
   }
   return scale;
 }

@@ -12,7 +12,8 @@ namespace openwork::draw {
 
 // Sizes that all panels share.
 struct TraceScale {
-  double influence = 0, weight = 0;  // the largest of any box (answers aside), of any move
+  double influence = 0;  // the largest of any box, answers aside
+  double weight = 0;     // the largest of any move between tokens; moves within one are cut at it
 };
 
 struct TraceCurve {

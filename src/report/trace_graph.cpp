@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "transcode/descriptions.h"
+
 namespace openwork {
 namespace {
 
@@ -39,7 +41,7 @@ std::string layer_text(const TraceGraph& graph, const TraceNode& node) {
 int64_t feature_number(const TraceNode& node) {
   switch (node.kind) {
     case TraceNodeKind::kFeature:
-      return pair_feature(node.layer, node.feature);
+      return pair_index(node.layer, node.feature);
     case TraceNodeKind::kEmbedding:
       return node.position;
     case TraceNodeKind::kLogit:
@@ -137,10 +139,6 @@ nlohmann::json make_metadata(const TraceGraph& graph, const TraceGraphOrigin& or
 }
 
 }  // namespace
-
-int64_t pair_feature(int64_t layer, int64_t feature) {
-  return (layer + feature) * (layer + feature + 1) / 2 + feature;  // Cantor's
-}
 
 std::string graph_node_id(const TraceGraph& graph, const TraceNode& node) {
   switch (node.kind) {

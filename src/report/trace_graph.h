@@ -33,7 +33,4 @@ nlohmann::json make_trace_graph(const TraceGraph& graph, const TraceGraphOrigin&
 // logit).
 std::string graph_node_id(const TraceGraph& graph, const TraceNode& node);
 
-// One whole number for a layer and a feature, as viewers look features up by.
-int64_t pair_feature(int64_t layer, int64_t feature);
-
 }  // namespace openwork

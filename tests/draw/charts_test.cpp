@@ -15,6 +15,7 @@
 #include "draw/scatter_matrix.h"
 #include "draw/stacked_bars.h"
 #include "draw/strip_chart.h"
+#include "draw/trace_diagram.h"
 
 namespace openwork::draw {
 namespace {
@@ -167,6 +168,33 @@ ScatterMatrix make_scatter(size_t points) {
   return matrix;
 }
 
+TracePanel make_trace_panel(double strength) {
+  TracePanel panel{.title = "model", .caption = "2 heads carry 80 % of key 2 -> query 4: L3H1, L2H0"};
+  panel.tokens = {"<s>", "The", "·opposite", "·large", "·is"};
+  panel.rows = {"tokens", "layers 0–1", "layers 2–3", "answer"};
+  for (int n = 0; n < 5; ++n) panel.boxes.push_back({n, 0, 0.02 * n, {panel.tokens[static_cast<size_t>(n)]}});
+  panel.boxes.push_back({3, 1, 0.3 * strength, {"L1F17 ·large", "L0F4", "+ 3 more"}});
+  panel.boxes.push_back({2, 2, 0.1, {"L2 error"}});
+  panel.boxes.push_back({4, 2, 0.2, {"L3F512 ·small"}});
+  panel.boxes.push_back({4, 3, 1, {"·small", "24.1 %"}});
+  panel.moves = {{5, 7, 0.2 * strength, {"L2H0 60 %", "L1H1 20 %"}},
+                 {5, 8, 0.3 * strength, {"L3H1 71 %"}},
+                 {6, 8, -0.1, {"L3H0 90 %"}},
+                 {3, 5, 0.1, {}},
+                 {7, 8, 0.25, {}},
+                 {0, 6, -0.05, {}}};
+  panel.key = 3, panel.query = 4;
+  return panel;
+}
+
+TraceDiagram make_trace() {
+  TraceDiagram diagram;
+  diagram.caption = {"From tokens to the answer", "5 tokens", "openwork 0.1.0, seed 0."};
+  diagram.panels = {make_trace_panel(1), make_trace_panel(0.4)};
+  diagram.panels[1].title = "its sparse twin";
+  return diagram;
+}
+
 struct NamedFigure {
   std::string name;
   Figure figure;
@@ -180,6 +208,7 @@ std::vector<NamedFigure> make_all() {
           {"strip_chart", draw_strip_chart(make_strip())},
           {"paired_change", draw_paired_change(make_change())},
           {"circuit_diagram", draw_circuit_diagram(make_circuit())},
+          {"trace_diagram", draw_trace_diagram(make_trace())},
           {"head_grid", draw_head_grid(make_head_grid())},
           {"scatter_matrix", draw_scatter_matrix(make_scatter(300))},
           {"scatter_density", draw_scatter_matrix(make_scatter(20000))}};
@@ -247,8 +276,8 @@ TEST(Charts, PdfIsWholeAndEmbedsItsFonts) {
 TEST(Charts, EmptyOnesArePaintedToo) {
   for (const Figure& figure :
        {draw_line_chart({}), draw_heat_map({}), draw_stacked_bars({}), draw_strip_chart({}),
-        draw_bar_chart({}), draw_paired_change({}), draw_circuit_diagram({}), draw_head_grid({}),
-        draw_scatter_matrix({}), arrange_figures({}, 2)}) {
+        draw_bar_chart({}), draw_paired_change({}), draw_circuit_diagram({}), draw_trace_diagram({}),
+        draw_head_grid({}), draw_scatter_matrix({}), arrange_figures({}, 2)}) {
     EXPECT_GT(decode_png(render_figure(figure, Format::kPng)).width, 0);
     EXPECT_TRUE(is_well_formed(render_figure(figure, Format::kSvg)));
   }
