@@ -28,11 +28,11 @@ struct TraceMove {
 };
 
 struct TracePanel {
-  std::string title, caption;       // above: the model; the answer in one line
-  std::vector<std::string> tokens;  // marks, for the columns
-  std::vector<std::string> rows;    // names, from below
-  std::vector<TraceBox> boxes;      // every token has one in row 0
-  std::vector<TraceMove> moves;
+  std::string title = {}, caption = {};  // above: the model; the answer in one line
+  std::vector<std::string> tokens = {};  // marks, for the columns
+  std::vector<std::string> rows = {};    // names, from below
+  std::vector<TraceBox> boxes = {};      // every token has one in row 0
+  std::vector<TraceMove> moves = {};
   int key = -1, query = -1;  // tokens framed: those the caption speaks of
 };
 

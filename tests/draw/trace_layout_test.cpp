@@ -77,19 +77,19 @@ TEST(TraceLayout, StrongestMovesAreLabelledWhereThereIsRoom) {
   EXPECT_LE(layout.labels.size(), panel.moves.size());
 }
 
-TEST(TraceLayout, PanelsOfOnePromptShareColumnsAndScale) {
-  TracePanel dense = make_panel(9, 4, 7), sparse = make_panel(9, 4, 5);
-  for (TraceMove& move : sparse.moves) move.weight /= 2;
-  const TraceScale scale = measure_trace({dense, sparse});
-  const std::vector<TraceLayout> layouts = lay_out_traces({dense, sparse}, scale);
+TEST(TraceLayout, PanelsOfOnePromptShareTheirGrid) {
+  const std::vector<TracePanel> panels = {make_panel(9, 4, 7), make_panel(9, 4, 5)};
+  const std::vector<TraceLayout> layouts = lay_out_traces(panels, measure_trace(panels));
   EXPECT_EQ(layouts[0].column_middles, layouts[1].column_middles);
   EXPECT_EQ(layouts[0].row_middles, layouts[1].row_middles);
-  const auto widest = [](const TraceLayout& layout) {
-    double width = 0;
-    for (const TraceCurve& curve : layout.curves) width = std::max(width, curve.width);
-    return width;
-  };
-  EXPECT_GT(widest(layouts[0]), widest(layouts[1]));
+}
+
+TEST(TraceLayout, AWeakerModelsLinksAreThinnerOnTheSharedScale) {
+  std::vector<TracePanel> panels = {make_panel(9, 4, 7), make_panel(9, 4, 7)};
+  for (TraceMove& move : panels[1].moves) move.weight /= 10;
+  const std::vector<TraceLayout> layouts = lay_out_traces(panels, measure_trace(panels));
+  for (size_t n = 0; n < panels[0].moves.size(); ++n)
+    EXPECT_GT(layouts[0].curves[n].width, layouts[1].curves[n].width) << n;
 }
 
 TEST(TraceLayout, SeveralAnswersStandSideBySide) {
