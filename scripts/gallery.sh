@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Draws every figure of docs/gallery from the models: SmolLM2-135M and openwork-8m, each beside its sparse twin.
 # Every command is the one its caption in docs/gallery/README.md gives. Names of figures may be given to draw only
-# those; OPENWORK, SMOLLM2_SPARSE and SMALL_SPARSE name the program and the sparse models where they are elsewhere.
+# those; OPENWORK, SMOLLM2_SPARSE and SMALL_SPARSE name the program and the sparse models where they are elsewhere;
+# COPY_CIRCUIT is the JSON of `circuit smollm2-135m smollm2-135m-sparse --task copy`, found before (it takes long on a CPU).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 openwork=${OPENWORK:-build/openwork}
@@ -36,10 +37,12 @@ figure() {
 
 figure smollm2-text heads "$large" "$large_sparse" "$text" --preset sample
 figure smollm2-sample heads "$large" "$large_sparse" "$mary" --preset sample
-figure smollm2-copy heads "$large" "$large_sparse" --preset task --task copy --prompts 8
+figure smollm2-copy heads "$large" "$large_sparse" --preset task --task copy ${COPY_CIRCUIT:+--circuit "$COPY_CIRCUIT"}
 figure smollm2-prompt heads "$large" "$large_sparse" "$opposite" --preset prompt --order importance --top 24 --columns 6
 figure smollm2-scatter scatter "$large" "$large_sparse" "$mary"
+figure smollm2-trace trace "$large" "$large_sparse" "$opposite" --target small --from large --transcoder none --transcoder none
 figure small-heads heads "$small" "$small_sparse" "$mary"
 figure small-copy heads "$small" "$small_sparse" --preset task --task copy
 figure small-prompt heads "$small" "$small_sparse" "$opposite" --preset prompt --order importance --top 12 --columns 4
 figure small-scatter scatter "$small" "$small_sparse" "$mary" --heads L4H7,L5H6,L6H0,L6H3,L2H0
+figure small-trace trace "$small" "$small_sparse" "$opposite"

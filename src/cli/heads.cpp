@@ -121,6 +121,10 @@ void add_choices(CLI::App& verb, HeadsOptions& options) {
   verb.add_option("--task", options.task,
                   "copy, ioi, greater-than, docstring, opposite or a JSONL file, in place of PROMPT")
       ->type_name("TASK");
+  verb.add_option("--circuit", options.circuit,
+                  "with --task: a circuit found before (circuit --level head --json FILE)")
+      ->type_name("FILE")
+      ->needs(verb.get_option("--task"));
   verb.add_option("--threshold", options.threshold,
                   "share of the task that the shown heads must keep (preset task)")
       ->type_name("X")

@@ -117,7 +117,10 @@ ModelHeads look_at_heads(const HeadsOptions& options, const GivenPrompts& given,
   if (!options.task.empty()) {
     const TaskOptions task{
         options.task, options.figure.source.prompts.empty() ? 0 : std::stoll(options.figure.source.prompts)};
-    result.task = find_task_heads(name, model, task, options.ablation, options.threshold, options.common);
+    result.task =
+        options.circuit.empty()
+            ? find_task_heads(name, model, task, options.ablation, options.threshold, options.common)
+            : read_task_heads(options.circuit, name, model, task, options.common);
     ids = result.task->ids;
     result.subtitle = fmt::format("{} task, mean of {} clean prompts of {} tokens", name_task(result),
                                   ids.size(0), ids.size(1));
@@ -140,7 +143,7 @@ std::string describe_block(const HeadsOptions& options, const ModelHeads& model)
   std::string text = fmt::format("{} of {} heads", shown, model.layers * model.heads);
   if (options.preset == "task") {
     text = fmt::format("{} of {} heads are needed for {:.0f} % of the {} task", model.task->needed,
-                       model.layers * model.heads, 100 * options.threshold, name_task(model));
+                       model.layers * model.heads, 100 * model.task->description["threshold"].get<double>(), name_task(model));
   }
   if (blank == 0) text += "; none blank";
   if (blank > 0)
@@ -158,7 +161,7 @@ draw::HeadGrid make_head_grid(const HeadsOptions& options, const std::vector<Mod
   draw::HeadGrid grid;
   grid.caption.title = options.preset == "task"
                            ? fmt::format("Heads needed for {:.0f} % of the {} task, most important first",
-                                         100 * options.threshold, name_task(models.front()))
+                                         100 * models.front().task->description["threshold"].get<double>(), name_task(models.front()))
                            : "Attention heads";
   grid.caption.subtitle = models.front().subtitle;
   grid.shade = options.shade == "linear" ? draw::Shade::kLinear : draw::Shade::kSquareRoot;

@@ -21,7 +21,7 @@ struct HeadsOptions {
   std::string shade = "sqrt";       // or linear
   std::string scale = "shared";     // or head
   double scale_high = 0;            // 0: the largest cell
-  std::string task, ablation = "mean";
+  std::string task, circuit, ablation = "mean";
   double threshold = 0.9;
   int64_t top = 0, columns = 0;  // 0: all; what fits
   int64_t from = -1, to = -1;    // an edge to look at

@@ -25,4 +25,9 @@ struct TaskHeads {
 TaskHeads find_task_heads(const std::string& name, const Transformer& model, const TaskOptions& task,
                           const std::string& ablation, double threshold, const CommonOptions& common);
 
+// The same as `circuit --level head --json FILE` found it for this model and task; fails where the file is of
+// another model, task, number of prompts or seed.
+TaskHeads read_task_heads(const std::string& file, const std::string& name, const Transformer& model,
+                          const TaskOptions& task, const CommonOptions& common);
+
 }  // namespace openwork

@@ -2,6 +2,7 @@
 // heads that a sparse one retained, and the heads that a task needs, by importance.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "cli/command.h"
 #include "io/safetensors.h"
@@ -140,6 +141,31 @@ TEST(TaskPreset, ShowsTheHeadsTheTaskNeedsByImportanceAndCountsThem) {
   EXPECT_EQ(shown_heads(drawn["models"][0]).front(), "L5H6");  // the previous-token head
   EXPECT_EQ(drawn["protocol"]["task"]["prompts"], 2);
   EXPECT_TRUE(read_file(scratch / "task.svg").starts_with("<?xml"));
+}
+
+TEST(TaskPreset, DrawsACircuitThatWasFoundBefore) {
+  const ScratchFolder scratch;
+  const std::string circuit = scratch / "circuit.json", out = scratch / "task.svg";
+  ASSERT_EQ(run_openwork(
+                {"circuit", "openwork-8m", "--task", "copy", "--prompts", "2", "--json", circuit, "--quiet"})
+                .exit_code,
+            0);
+  const auto draw = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"heads", "openwork-8m", "--preset", "task", "--task", "copy",
+                                          "--out", out,           "--json",   "-",    "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_openwork(arguments);
+  };
+  const ProgramResult found = draw({"--prompts", "2"}), read = draw({"--prompts", "2", "--circuit", circuit});
+  ASSERT_EQ(read.exit_code, 0) << read.err;
+  EXPECT_EQ(shown_heads(read.json()["models"][0]), shown_heads(found.json()["models"][0]));
+  EXPECT_EQ(read.json()["models"][0]["heads_at_threshold"], found.json()["models"][0]["heads_at_threshold"]);
+  const ProgramResult other = draw({"--prompts", "3", "--circuit", circuit});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("prompts is 2 there, 3 here"), std::string::npos) << other.err;
+  std::ofstream(circuit) << "{}";
+  EXPECT_NE(draw({"--prompts", "2", "--circuit", circuit}).err.find("not a circuit of heads"),
+            std::string::npos);
 }
 
 TEST(TaskPreset, NeedsMoreHeadsForMoreOfTheTask) {
