@@ -76,6 +76,7 @@ std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vec
     if (n > 0 && !prompt.from && traces[0].graph.ids == prompt.ids && traces[0].explanation)
       prompt.from = traces[0].explanation->from;
     traces.push_back(trace_prompt(traced, prompt, options));
+    if (n == 0) print_trace_header(options.common);
     print_trace_row(options.common, traces.back());
     if (options.features_out.empty()) continue;
     const std::string folder = name_for_model(options.features_out, models[n], models.size());
@@ -158,7 +159,6 @@ void run_trace(const TraceOptions& options) {
     return write_json_result(options.common, result);
   }
   protocol["prompt"] = given.description;
-  print_trace_header(options.common);
   const std::vector<ModelTrace> traces = trace_models(options, models, transcoders, given, protocol);
   for (const ModelTrace& trace : traces) protocol["transcoders"].push_back(trace.transcoder_files);
   for (const ModelTrace& trace : traces) print_trace(options.common, trace, options.top);
@@ -248,7 +248,7 @@ void add_trace_verb(CLI::App& app) {
   verb->footer(
       "Examples:\n"
       "  openwork trace openwork-8m openwork-8m-sparse \"The opposite of 'large' is '\" --out trace.svg\n"
-      "  openwork trace openwork-8m \"Mary had a little\" --target \" lamb\" --graph lamb.json\n"
+      "  openwork trace openwork-8m \"Once upon a\" --target \" time\" --graph time.json\n"
       "  openwork trace openwork-8m \"A B A\" --ablate L5H1 --boost T@1=2 --query-key L5H1:2<-1\n"
       "  openwork trace smollm2-135m smollm2-135m-sparse --prompts examples/opposites.jsonl --json "
       "heads.json");
