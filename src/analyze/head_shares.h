@@ -17,7 +17,7 @@ struct ShareRequest {
   const TraceSources& sources;
   const Targets& targets;               // in order of their tokens
   const std::vector<int64_t>& columns;  // sources, best in order of layers
-  int64_t bytes = 0;                    // that one batch's shares may take
+  int64_t bytes = 0;                    // that the shares of all batches made side by side may take
 };
 
 // Shares of a batch of sources, columns[first] and those that follow: [layers * heads, targets, n]; 0 where
@@ -26,6 +26,7 @@ using ShareVisitor = std::function<void(size_t first, const Tensor& shares)>;
 // What a head gathers from other tokens of a batch of sources, at tokens from `first` on: [P, n, d].
 using MoveVisitor = std::function<void(int64_t layer, int64_t head, int64_t first, const Tensor& moved)>;
 
+// Batches are made side by side (batches_apart.h), in no set order; the visitors are called one at a time.
 void share_by_heads(const ShareRequest& request, const ShareVisitor& visit,
                     const MoveVisitor& see_moves = nullptr);
 

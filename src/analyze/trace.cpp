@@ -15,7 +15,7 @@ void check_memory(int64_t tokens, int64_t bytes, const TraceSettings& settings) 
   if (bytes <= settings.memory) return;
   fail_input(fmt::format("tracing {} tokens takes {} bytes, more than the {} it may use", tokens, bytes,
                          settings.memory),
-             "trace", "use a shorter prompt or a smaller --max-nodes");
+             "trace", "use a shorter prompt, a smaller --max-nodes or a larger --memory");
 }
 
 // Fails before anything is run where model, transcoders, prompt and memory do not go together.

@@ -5,21 +5,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
+#include "analyze/batches_apart.h"
 #include "analyze/trace_state.h"
 
 namespace openwork {
 namespace {
 
-constexpr int64_t kBatchesInRound = 4;  // nodes are chosen anew after this many
-
 class Attributor {
  public:
   Attributor(TraceState& state, int64_t rows);
 
-  void attribute(const Targets& targets, const std::vector<int64_t>& columns,
-                 const std::vector<double>& starts);
-  // The nodes not yet attributed to that influence the targets most, in order of tokens.
+  // Effects on a batch of targets, into rows from `first` on. Batches may be filled side by side.
+  void fill(int64_t first, const Targets& targets);
+  // Counts them in, in order: `columns` as EffectRows has them.
+  void count(const Targets& targets, const std::vector<int64_t>& columns, const std::vector<double>& starts);
+  int64_t counted() const { return static_cast<int64_t>(found_.values.size()); }
+  // The nodes not yet attributed to that influence the targets most, the last tokens first.
   std::vector<int64_t> choose(int64_t most) const;
   NodeEffects finish() const;
 
@@ -37,11 +40,13 @@ Attributor::Attributor(TraceState& state, int64_t rows)
       effects_(at::empty({rows, state.sources.columns()}, state.run.embedding.options())),
       done_(static_cast<size_t>(state.sources.attributable()), false) {}
 
-void Attributor::attribute(const Targets& targets, const std::vector<int64_t>& columns,
-                           const std::vector<double>& starts) {
-  const auto first = static_cast<int64_t>(found_.values.size());
-  const Tensor rows = effects_.narrow(0, first, targets.count());
-  rows.copy_(find_effects(state_.pass, state_.sources, targets));
+void Attributor::fill(int64_t first, const Targets& targets) {
+  effects_.narrow(0, first, targets.count()).copy_(find_effects(state_.pass, state_.sources, targets));
+}
+
+void Attributor::count(const Targets& targets, const std::vector<int64_t>& columns,
+                       const std::vector<double>& starts) {
+  const Tensor rows = effects_.narrow(0, counted(), targets.count());
   const Tensor sums = rows.sum(1, false, at::kDouble).to(at::kCPU);
   for (size_t n = 0; n < columns.size(); ++n) {
     const double value = targets.values[n], sum = sums.const_data_ptr<double>()[n];
@@ -76,9 +81,10 @@ std::vector<int64_t> Attributor::choose(int64_t most) const {
     return values[a] != values[b] ? values[a] > values[b] : a < b;
   });
   candidates.erase(end, candidates.end());
-  // Targets of one batch are carried back over the tokens up to the last of them: like tokens go together.
+  // Targets of one batch are carried back over the tokens up to the last of them: like tokens go together,
+  // the last, which take longest, first.
   std::sort(candidates.begin(), candidates.end(), [&](int64_t a, int64_t b) {
-    return std::pair(state_.sources.node(a).position, a) < std::pair(state_.sources.node(b).position, b);
+    return std::pair(state_.sources.node(a).position, a) > std::pair(state_.sources.node(b).position, b);
   });
   return candidates;
 }
@@ -102,28 +108,45 @@ std::vector<double> weigh_targets(const TraceState& state) {
   return weights;
 }
 
+// Pieces of `size`, each with the highest layers first.
+std::vector<std::vector<int64_t>> cut(const std::vector<int64_t>& columns, int64_t size) {
+  std::vector<std::vector<int64_t>> batches;
+  for (size_t n = 0; n < columns.size(); ++n) {
+    if (n % static_cast<size_t>(size) == 0) batches.emplace_back();
+    batches.back().push_back(columns[n]);
+  }
+  for (auto& batch : batches) std::sort(batch.begin(), batch.end(), std::greater<>());
+  return batches;
+}
+
 }  // namespace
 
 NodeEffects attribute_nodes(TraceState& state, const std::function<void(int64_t, int64_t)>& advance) {
+  const bool on_gpu = state.run.embedding.is_cuda();
   const auto logits = static_cast<int64_t>(state.targets.size());
   const int64_t most = std::min(state.settings.max_nodes, state.sources.attributable());
-  const int64_t batch = trace_batch(state.run.config(), state.run.tokens, state.sources.columns(),
-                                    state.run.embedding.is_cuda());
+  const int64_t size = trace_batch(state.run.config(), state.run.tokens, state.sources.columns(), on_gpu);
   Attributor attributor(state, logits + most);
-  attributor.attribute(state.reader.logits(state.targets), std::vector<int64_t>(state.targets.size(), -1),
-                       weigh_targets(state));
-  while (static_cast<int64_t>(state.attributed.size()) < most) {
-    const int64_t left = most - static_cast<int64_t>(state.attributed.size());
-    const std::vector<int64_t> chosen = attributor.choose(std::min(left, kBatchesInRound * batch));
-    if (chosen.empty()) break;
-    for (size_t from = 0; from < chosen.size(); from += static_cast<size_t>(batch)) {
-      const size_t to = std::min(from + static_cast<size_t>(batch), chosen.size());
-      std::vector<int64_t> columns(chosen.begin() + static_cast<std::ptrdiff_t>(from),
-                                   chosen.begin() + static_cast<std::ptrdiff_t>(to));
-      std::sort(columns.begin(), columns.end(), std::greater<>());  // the highest layers first
-      attributor.attribute(state.reader.nodes(columns), columns, std::vector<double>(columns.size(), 0.0));
-      state.attributed.insert(state.attributed.end(), columns.begin(), columns.end());
-      if (advance) advance(static_cast<int64_t>(state.attributed.size()), most);
+  const Targets first = state.reader.logits(state.targets);
+  attributor.fill(0, first);
+  attributor.count(first, std::vector<int64_t>(state.targets.size(), -1), weigh_targets(state));
+  std::mutex advancing;
+  int64_t done = 0;
+  while (done < most) {
+    const auto batches = cut(attributor.choose(std::min(most - done, kTargetsInRound)), size);
+    if (batches.empty()) break;
+    std::vector<Targets> targets(batches.size());
+    const int64_t from = attributor.counted();
+    run_batches(batches.size(), on_gpu, [&](size_t n) {
+      targets[n] = state.reader.nodes(batches[n]);
+      attributor.fill(from + static_cast<int64_t>(n) * size, targets[n]);
+      const std::lock_guard lock(advancing);
+      done += targets[n].count();
+      if (advance) advance(done, most);
+    });
+    for (size_t n = 0; n < batches.size(); ++n) {
+      attributor.count(targets[n], batches[n], std::vector<double>(batches[n].size(), 0.0));
+      state.attributed.insert(state.attributed.end(), batches[n].begin(), batches[n].end());
     }
   }
   return attributor.finish();

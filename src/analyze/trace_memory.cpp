@@ -1,14 +1,15 @@
 // How much memory tracing takes, reckoned before it is taken.
 #include <algorithm>
 
+#include "analyze/batches_apart.h"
 #include "analyze/trace_state.h"
 
 namespace openwork {
 namespace {
 
 constexpr int64_t kFloat = 4;
-constexpr int64_t kBatchBytes = int64_t{384} << 20;
-constexpr int64_t kMostTargets = 128, kMostTargetsOnGpu = 512;
+constexpr int64_t kBatchBytes = int64_t{512} << 20;  // of all batches that run side by side
+constexpr int64_t kMostTargets = 64;                 // in a batch on a CPU
 
 int64_t count_columns(const ModelConfig& config, const Transcoders* transcoders, int64_t tokens,
                       int64_t active) {
@@ -39,8 +40,11 @@ int64_t frozen_bytes(const ModelConfig& config, const Transcoders* transcoders, 
 }  // namespace
 
 int64_t trace_batch(const ModelConfig& config, int64_t tokens, int64_t columns, bool on_gpu) {
-  return std::clamp<int64_t>(kBatchBytes / target_bytes(config, tokens, columns), 1,
-                             on_gpu ? kMostTargetsOnGpu : kMostTargets);
+  if (on_gpu)
+    return std::clamp<int64_t>(kBatchBytes / target_bytes(config, tokens, columns), 1, kTargetsInRound);
+  const int64_t apart = batches_at_once(on_gpu);
+  const int64_t fits = kBatchBytes / (apart * target_bytes(config, tokens, columns));
+  return std::clamp<int64_t>(fits, 1, std::min(kMostTargets, std::max<int64_t>(kTargetsInRound / apart, 1)));
 }
 
 int64_t trace_bytes(const ModelConfig& config, const Transcoders* transcoders, int64_t tokens, int64_t active,
@@ -56,7 +60,7 @@ int64_t trace_bytes(const ModelConfig& config, const Transcoders* transcoders, i
                                                           static_cast<int64_t>(sizeof(HeadShare)));
   const int64_t sharing = kShareBatchBytes + kFloat * config.layers * rows * config.heads * config.head_size;
   return frozen_bytes(config, transcoders, tokens) + std::max({matrix, pruning, sharing + records}) +
-         std::max(kBatchBytes, target_bytes(config, tokens, columns));
+         std::max(kBatchBytes, batches_at_once(false) * target_bytes(config, tokens, columns));
 }
 
 int64_t Tracer::bytes_needed(const ModelConfig& config, const Transcoders* transcoders, int64_t tokens,

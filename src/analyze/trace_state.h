@@ -45,7 +45,9 @@ TraceGraph build_graph(TraceState& state, const NodeEffects& effects);
 // Memory, all in bytes. What tracing takes where the prompt has `active` features in all.
 int64_t trace_bytes(const ModelConfig& config, const Transcoders* transcoders, int64_t tokens, int64_t active,
                     const TraceSettings& settings);
-// Targets whose directions are carried back at once, and what one batch of head shares may take.
+// Nodes are chosen anew after so many; so many of them are carried back in one batch; and batches of head
+// shares that are made side by side may take so much.
+inline constexpr int64_t kTargetsInRound = 512;
 int64_t trace_batch(const ModelConfig& config, int64_t tokens, int64_t columns, bool on_gpu);
 inline constexpr int64_t kShareBatchBytes = int64_t{256} << 20;
 // Shares kept on the links: where they would take more, the smallest of each link are summed.

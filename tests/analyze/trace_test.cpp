@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "model/architecture.h"
 #include "model/load.h"
+#include "ops/gated_attention.h"
 
 namespace openwork {
 namespace {
@@ -324,6 +325,35 @@ TEST(Trace, WeighsSeveralTargetsByTheirProbabilities) {
   EXPECT_NEAR(first.influence + second.influence, 1, 1e-9);
   EXPECT_NEAR(first.influence / second.influence, first.probability / second.probability, 1e-6);
   EXPECT_LE(graph.sums.effects, 1e-4);
+}
+
+TEST(Trace, OnAGpuIsTheSame) {
+  load_cuda_operators();
+  if (!at::hasCUDA()) GTEST_SKIP() << "no GPU here";
+  const Transformer here = load_model("models/openwork-8m-sparse"),
+                    there = load_model("models/openwork-8m-sparse", {.device = at::kCUDA});
+  const Transcoders transcoders = random_transcoders(here.config());
+  Transcoders moved = transcoders;
+  for (LayerTranscoder& layer : moved.layers) {
+    for (Tensor* part :
+         {&layer.encoder, &layer.encoder_bias, &layer.threshold, &layer.decoder, &layer.decoder_bias})
+      *part = part->to(at::kCUDA);
+  }
+  const Tensor ids = made_up_ids(here.config().vocabulary, 12);
+  Tracer cpu(here, &transcoders, ids, {}), gpu(there, &moved, ids, {});
+  EXPECT_LE(gpu.find_graph().sums.effects, 1e-4);
+  EXPECT_LE(gpu.find_graph().sums.heads, 1e-4);
+  const Links expected = links_of(cpu.find_graph()), found = links_of(gpu.find_graph());
+  EXPECT_NEAR(static_cast<double>(found.size()), static_cast<double>(expected.size()),
+              0.01 * static_cast<double>(expected.size()));
+  for (const auto& [name, weight] : expected) {
+    if (!found.contains(name)) continue;  // at the edge of what pruning keeps
+    EXPECT_NEAR(found.at(name), weight, 1e-4 * std::max(1.0, std::abs(weight))) << name;
+  }
+  EXPECT_EQ(gpu.explain(3, 11, 0.8).needed, cpu.explain(3, 11, 0.8).needed);
+  const TraceIntervention change = gpu.intervene("L3H1", 0);
+  EXPECT_NEAR(change.frozen, change.predicted, 1e-4 * std::max(1.0, std::abs(change.predicted)));
+  EXPECT_NEAR(gpu.attribute_score({4, 1}, 9, 2, 1).score, cpu.attribute_score({4, 1}, 9, 2, 1).score, 1e-3);
 }
 
 template <typename Work>
