@@ -274,7 +274,7 @@ void add_transcode_verb(CLI::App& app) {
       "report.json. The folder opens in circuit-tracer where --bits is 32. --lr is 0.03 / sqrt(features) "
       "unless given.\n"
       "Examples:\n"
-      "  openwork transcode openwork-8m --data train.txt.xz --features 896 --k 60 --minutes 1 --bits 8 --out "
+      "  openwork transcode openwork-8m --data train.txt.xz --features 800 --k 60 --minutes 1 --bits 8 --out "
       "transcoders\n"
       "  openwork transcode smollm2-135m --data text.jsonl --features 4096 --k 32 --minutes 3 --out "
       "smollm2-transcoders\n"
