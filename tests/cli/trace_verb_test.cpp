@@ -27,7 +27,7 @@ nlohmann::json trace(std::vector<std::string> arguments) {
 
 // Transcoders of a small GPT-2 by a fixed rule: not good ones, but every identity holds for any.
 void write_transcoders(const std::string& folder, const std::string& model_sha256, int64_t layers = 3,
-                       int64_t width = 32) {
+                       int64_t width = 32, double decoder = 0.1) {
   at::manual_seed(5);
   Transcoders transcoders;
   transcoders.model = "tiny", transcoders.model_sha256 = model_sha256, transcoders.scan = "tiny-plt";
@@ -36,7 +36,7 @@ void write_transcoders(const std::string& folder, const std::string& model_sha25
     layer.encoder = at::randn({24, width}) / std::sqrt(static_cast<double>(width));
     layer.encoder_bias = at::randn({24}) * 0.1;
     layer.threshold = at::full({24}, 0.2);
-    layer.decoder = at::randn({24, 1, width}) * 0.1;
+    layer.decoder = at::randn({24, 1, width}) * decoder;
     layer.decoder_bias = at::randn({width}) * 0.1;
     transcoders.layers.push_back(layer);
   }
@@ -137,7 +137,7 @@ TEST(TraceVerb, TranscodersBringFeatures) {
 
 TEST(TraceVerb, FeaturesAreNamedByWhereTheyPeakAndWrittenForViewers) {
   const ScratchFolder scratch;
-  write_transcoders(scratch / "tc", "", 8, 256);
+  write_transcoders(scratch / "tc", "", 8, 256, 1);  // loud ones: they must be in the graph
   const int32_t peak = Tokenizer::from_file("models/openwork-8m").encode(" and").front();
   Descriptions descriptions;
   descriptions.tokens = 100;
@@ -197,25 +197,28 @@ TEST(TraceVerb, APromptOfOneTokenHasNothingToMove) {
 }
 
 TEST(TraceVerb, RefusesWhatCannotBeTraced) {
-  const auto refused = [](std::vector<std::string> more, const std::string& message) {
-    std::vector<std::string> arguments = {"trace", "openwork-8m", kPrompt, "--transcoder", "none"};
+  const auto refused = [](std::vector<std::string> arguments, const std::vector<std::string>& more,
+                          const std::string& message) {
+    arguments.insert(arguments.begin(), "trace");
     arguments.insert(arguments.end(), more.begin(), more.end());
     expect_refusal(arguments, message);
   };
-  refused({"--target", "smallish words"}, "is not one token");
-  refused({"--from", "5", "--to", "5"}, "from position 5 to position 5");
-  refused({"--from", "99"}, "position 99 of a prompt of");
-  refused({"--from", "zebra"}, "neither a position nor a word");
-  refused({"--ablate", "L3X@2"}, "L3X@2");
-  refused({"--ablate", "M99@2"}, "M99@2");
-  refused({"--ablate", "L99H1"}, "L99H1");
-  refused({"--boost", "L5H1"}, "is not NODE=X");
-  refused({"--query-key", "L99H0:3<-1"}, "L99H0");
-  refused({"--query-key", "L5H1:1<-3"}, "no pattern entry");
-  refused({"--memory", "0.001"}, "tracing");
-  refused({"--dtype", "bf16"}, "tracing in bf16");
-  refused({"--out", "trace.txt"}, "no figure's file name");
-  refused({"--transcoder", "none"}, "2 transcoder folders for 1 models");
+  const std::vector<std::string> text = {"openwork-8m", kPrompt, "--transcoder", "none"};
+  refused(text, {"--target", "smallish words"}, "is not one token");
+  refused(text, {"--from", "zebra"}, "neither a position nor a word");
+  refused(text, {"--transcoder", "none"}, "2 transcoder folders for 1 models");
+  const std::vector<std::string> tiny = {"tests/data/gpt2", "--tokens", "3,9,4,11,2"};
+  refused(tiny, {"--from", "3", "--to", "3"}, "from position 3 to position 3");
+  refused(tiny, {"--from", "99"}, "position 99 of a prompt of 5 tokens");
+  refused(tiny, {"--ablate", "L1X@2"}, "L1X@2");
+  refused(tiny, {"--ablate", "M99@2"}, "M99@2");
+  refused(tiny, {"--ablate", "L99H1"}, "L99H1");
+  refused(tiny, {"--boost", "L1H1"}, "is not NODE=X");
+  refused(tiny, {"--query-key", "L99H0:3<-1"}, "L99H0");
+  refused(tiny, {"--query-key", "L1H1:1<-3"}, "no pattern entry");
+  refused(tiny, {"--memory", "0.001"}, "tracing 5 tokens takes");
+  refused(tiny, {"--dtype", "bf16"}, "tracing in bf16");
+  refused(tiny, {"--out", "trace.txt"}, "no figure's file name");
 }
 
 TEST(TraceVerb, RefusesTranscodersOfAnotherModel) {
