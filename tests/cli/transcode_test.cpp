@@ -77,6 +77,16 @@ TEST_F(Transcode, TrainsMeasuresDescribesAndUnpacks) {
   EXPECT_EQ(std::distance(fs::directory_iterator(*scratch / "details"), {}), 128);
   EXPECT_TRUE(nlohmann::json::parse(read_file(*scratch / "details/0.json")).contains("examples_quantiles"));
 
+  // Measured again on the same held-out tokens, without the run.
+  const ProgramResult again =
+      run_openwork({"transcode", *scratch / "model", "--measure", *scratch / "eight", "--data",
+                    *scratch / "eight/data/held_out.safetensors", "--context", "32", "--held-out-blocks", "4",
+                    "--describe", "0", "--device", "cpu", "--threads", "1", "--json", "-"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NEAR(again.json().at("mean").at("explained_variance"), report.at("mean").at("explained_variance"),
+              1e-6);
+  EXPECT_NEAR(again.json().at("losses").at("replaced"), report.at("losses").at("replaced"), 1e-6);
+
   const ProgramResult plain =
       run_openwork({"transcode", "--unpack", *scratch / "eight", "--out", *scratch / "plain"});
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
@@ -103,6 +113,10 @@ TEST_F(Transcode, ASignalLeavesACheckpointToResumeFromToTheSameWeights) {
 
 TEST_F(Transcode, BadInputIsOneLine) {
   expect_refusal({"transcode", "--out", *scratch / "none"}, "wants a MODEL and --data");
+  expect_refusal({"transcode", *scratch / "model", "--data", *scratch / "documents.jsonl"}, "give --out DIR");
+  expect_refusal({"transcode", *scratch / "model", "--measure", *scratch / "model", "--data",
+                  *scratch / "documents.jsonl", "--context", "32"},
+                 "no config.yaml");
   expect_refusal(command("none", {"--k", "65"}), "65 of 64 features");
   expect_refusal(command("none", {"--kind", "both"}), "--kind");
   expect_refusal(command("none", {"--minutes", "1"}), "the length of the run is not clear");
