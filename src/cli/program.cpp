@@ -2,6 +2,7 @@
 // code: 0 done, 2 bad input or usage, 1 anything else.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <csignal>
 #include <cstdio>
@@ -47,6 +48,15 @@ void check_verb(const CLI::App& app, int argc, char** argv) {
   fail_input(fmt::format("unknown verb '{}'", printable(argv[1], 60)), "command line", "use one of " + known);
 }
 
+// Activations of one pass are freed and wanted again by the next: glibc is told to keep them rather than hand every
+// page back to the system and have it cleared anew, which took a tenth of a sweep's time.
+void keep_freed_memory() {
+#if defined(__GLIBC__)
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+#endif
+}
+
 int run_parsed(CLI::App& app, int argc, char** argv) {
   check_verb(app, argc, argv);
   try {
@@ -68,6 +78,7 @@ int run_parsed(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  keep_freed_memory();
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then an error of write(), reported like a full disk
   CLI::App app(kDescription, "openwork");
   app.footer(kExamples);

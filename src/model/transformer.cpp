@@ -17,7 +17,7 @@ namespace {
 Tensor activate(Activation activation, const Tensor& x) {
   switch (activation) {
     case Activation::kGelu: return at::gelu(x);
-    case Activation::kGeluTanh: return at::gelu(x, "tanh");
+    case Activation::kGeluTanh: return gelu_tanh(x);
     case Activation::kQuickGelu: return x * at::sigmoid(1.702 * x);
     case Activation::kRelu: return at::relu(x);
     case Activation::kSilu: return at::silu(x);

@@ -3,9 +3,12 @@
 #include "ops/fused.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
+
+#include "ops/cpu/kernel.h"
 
 namespace openwork {
 namespace {
@@ -91,6 +94,28 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
 };
 
+Tensor call_gelu(const Tensor& x) {
+  constexpr int64_t kGrain = 1 << 15;
+  const Tensor from = x.contiguous(), to = at::empty_like(from);
+  const auto* const source = from.const_data_ptr<float>();
+  auto* const target = to.mutable_data_ptr<float>();
+  at::parallel_for(0, from.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    cpu::choose_kernels().gelu(source + begin, target + begin, end - begin);
+  });
+  return to;
+}
+
+struct GeluTanh : torch::autograd::Function<GeluTanh> {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    context->save_for_backward({x});
+    return call_gelu(x);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    return {at::gelu_backward(grads[0], context->get_saved_variables()[0], "tanh")};
+  }
+};
+
 // The product into rows padded to the alignment. What is left of V beyond a multiple of it is a product of
 // its own: cuBLAS takes its slow unaligned kernels for the whole where V itself is odd.
 struct AlignedProduct : torch::autograd::Function<AlignedProduct> {
@@ -134,6 +159,11 @@ Tensor rotate_pairs(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
 
 Tensor silu_product(const Tensor& gate, const Tensor& linear) {
   return has_kernel(gate) ? SiluProduct::apply(gate, linear) : at::silu(gate) * linear;
+}
+
+Tensor gelu_tanh(const Tensor& x) {
+  if (!x.is_cpu() || x.scalar_type() != at::kFloat) return at::gelu(x, "tanh");
+  return at::GradMode::is_enabled() && x.requires_grad() ? GeluTanh::apply(x) : call_gelu(x);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {

@@ -1,6 +1,6 @@
 // Small operators between attention and matrix products, each one kernel forward and one backward on the GPU
-// where ATen's own would be several passes over memory; on other devices they are those ATen calls, which is
-// also what the kernels are tested against. First derivatives only.
+// where ATen's own would be several passes over memory; on other devices they are those ATen calls (GELU
+// apart), which is also what the kernels are tested against. First derivatives only.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -12,6 +12,9 @@ at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cosine, const at:
 
 // silu(gate) * linear, both of one shape.
 at::Tensor silu_product(const at::Tensor& gate, const at::Tensor& linear);
+
+// GELU by its tanh formula; on the CPU in float32 a kernel of our own (cpu/gelu.cpp), elsewhere ATen's.
+at::Tensor gelu_tanh(const at::Tensor& x);
 
 // The mean over rows of -log softmax(logits)[target], in float32 whatever the logits are.
 //   logits [N, V], rows contiguous; targets [N] int64 in [0, V).

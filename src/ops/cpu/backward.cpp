@@ -275,7 +275,8 @@ void backward(const BackwardProblem& problem, const BackwardPart& part, void* wo
 
 size_t forward_workspace(const Problem& problem);
 void forward(const ForwardProblem& problem, int64_t b, int64_t h, int64_t block, void* workspace);
+void gelu(const float* x, float* y, int64_t count);
 
-const Kernels kKernels = {kLanes, forward_workspace, backward_workspace, forward, backward};
+const Kernels kKernels = {kLanes, forward_workspace, backward_workspace, forward, backward, gelu};
 
 }  // namespace openwork::cpu::OPENWORK_CPU_NAMESPACE

@@ -14,11 +14,8 @@
 #include "ops/cpu/kernel.h"
 
 namespace openwork {
-namespace {
 
-using at::Tensor;
-
-const cpu::Kernels& kernels() {
+const cpu::Kernels& cpu::choose_kernels() {
 #if defined(__x86_64__)
   // ATen's own choice, so that ATEN_CPU_CAPABILITY (default, avx2, avx512) rules these kernels too.
   static const std::string capability = at::get_cpu_capability();
@@ -27,6 +24,10 @@ const cpu::Kernels& kernels() {
 #endif
   return cpu::baseline::kKernels;
 }
+
+namespace {
+
+using at::Tensor;
 
 cpu::Element element_of(at::ScalarType dtype) {
   switch (dtype) {
@@ -107,10 +108,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
   problem.penalty = penalty.mutable_data_ptr<double>();
   problem.active = active.mutable_data_ptr<int64_t>();
 
-  for_each_task(B * H * blocks, kernels().forward_workspace(problem), [&](int64_t task, void* workspace) {
-    const int64_t head = task / blocks, block = blocks - 1 - task % blocks;  // a head's longest rows first
-    kernels().forward(problem, head / H, head % H, block, workspace);
-  });
+  for_each_task(B * H * blocks, cpu::choose_kernels().forward_workspace(problem),
+                [&](int64_t task, void* workspace) {
+                  const int64_t head = task / blocks,
+                                block = blocks - 1 - task % blocks;  // a head's longest rows first
+                  cpu::choose_kernels().forward(problem, head / H, head % H, block, workspace);
+                });
   return {out, (penalty.sum(-1) / std::max(1.0, causal_pairs(T))).to(sum_dtype(q)), active.sum(-1),
           log_sum_exp};
 }
@@ -118,23 +121,24 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
 // One task per key/value head: its query heads' row blocks in order, every tile made once.
 void backward_by_heads(const cpu::BackwardProblem& problem) {
   const int64_t heads = problem.H / problem.group;
-  for_each_task(problem.B * heads, kernels().backward_workspace(problem), [&](int64_t task, void* workspace) {
-    const int64_t b = task / heads, first = task % heads * problem.group;
-    for (int64_t h = first; h < first + problem.group; ++h) {
-      for (int64_t block = 0; block < problem.blocks(); ++block) {
-        kernels().backward(problem, {b, h, block, 0, block, true, true}, workspace);
-      }
-    }
-  });
+  for_each_task(problem.B * heads, cpu::choose_kernels().backward_workspace(problem),
+                [&](int64_t task, void* workspace) {
+                  const int64_t b = task / heads, first = task % heads * problem.group;
+                  for (int64_t h = first; h < first + problem.group; ++h) {
+                    for (int64_t block = 0; block < problem.blocks(); ++block) {
+                      cpu::choose_kernels().backward(problem, {b, h, block, 0, block, true, true}, workspace);
+                    }
+                  }
+                });
 }
 
 // Two rounds with many small tasks; every tile is made twice.
 void backward_by_tiles(const cpu::BackwardProblem& problem) {
   const int64_t H = problem.H, heads = H / problem.group, blocks = problem.blocks();
-  const size_t bytes = kernels().backward_workspace(problem);
+  const size_t bytes = cpu::choose_kernels().backward_workspace(problem);
   for_each_task(problem.B * H * blocks, bytes, [&](int64_t task, void* workspace) {
     const int64_t head = task / blocks, block = blocks - 1 - task % blocks;
-    kernels().backward(problem, {head / H, head % H, block, 0, block, true, false}, workspace);
+    cpu::choose_kernels().backward(problem, {head / H, head % H, block, 0, block, true, false}, workspace);
   });
   // Neighbouring key tiles share a task: a row block is loaded and transposed once for all of them.
   constexpr int64_t kTilesTogether = 4;
@@ -144,7 +148,8 @@ void backward_by_tiles(const cpu::BackwardProblem& problem) {
     const int64_t first = task % groups * kTilesTogether, last = std::min(first + kTilesTogether, blocks) - 1;
     for (int64_t h = first_head; h < first_head + problem.group; ++h) {
       for (int64_t block = first; block < blocks; ++block) {
-        kernels().backward(problem, {b, h, block, first, std::min(last, block), false, true}, workspace);
+        cpu::choose_kernels().backward(problem, {b, h, block, first, std::min(last, block), false, true},
+                                       workspace);
       }
     }
   });
@@ -168,7 +173,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
   const Inputs inputs(q, k, v, bias);
   cpu::BackwardProblem problem;
   inputs.describe(gate, seed, first, scale, problem);
-  const int64_t B = problem.B, H = problem.H, T = problem.T, d = problem.d, lanes = kernels().lanes;
+  const int64_t B = problem.B, H = problem.H, T = problem.T, d = problem.d,
+                lanes = cpu::choose_kernels().lanes;
   const int64_t padded = (d + lanes - 1) / lanes * lanes;
   const auto sums = q.options().dtype(sum_dtype(q));
   const Tensor dy = with_contiguous_rows(grad_out), y = with_contiguous_rows(out);

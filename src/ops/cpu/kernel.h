@@ -72,7 +72,11 @@ struct Kernels {
   size_t (*backward_workspace)(const Problem&);
   void (*forward)(const ForwardProblem&, int64_t b, int64_t h, int64_t block, void* workspace);
   void (*backward)(const BackwardProblem&, const BackwardPart&, void* workspace);
+  void (*gelu)(const float* x, float* y, int64_t count);
 };
+
+// Those of this machine's instruction set.
+const Kernels& choose_kernels();
 
 // The kernels of one instruction set, each compiled from the same sources.
 namespace avx512 {
