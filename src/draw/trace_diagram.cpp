@@ -114,10 +114,11 @@ void paint_positions(Canvas& canvas, const TracePanel& panel, const TraceLayout&
 }
 
 void paint_panel(Canvas& canvas, const PaintedPanel& painted, const TraceScale& scale) {
-  const auto& [panel, layout, caption_height] = painted;
+  const auto& panel = painted.panel;
+  const auto& layout = painted.layout;
   canvas.write({0, 0}, panel.title, {.size = 9.5, .level = Level::kTop, .bold = true});
   canvas.write({0, kTitle}, panel.caption, caption_style(layout.width));
-  canvas.moved(0, kTitle + caption_height, [&] {
+  canvas.moved(0, kTitle + painted.caption_height, [&] {
     paint_rows(canvas, panel, layout);
     paint_moves(canvas, panel, layout);
     for (size_t n = 0; n < panel.boxes.size(); ++n)
