@@ -14,7 +14,7 @@
 #include "train/checkpoint.h"
 #include "train/gradient_exchange.h"
 #include "train/metrics.h"
-#include "train/stop.h"
+#include "train/run_clock.h"
 #include "train/totals.h"
 
 namespace openwork {
@@ -35,64 +35,39 @@ class Loop {
         exchange_(weights, ranks_),
         optimiser_(weights, options.adamw),
         checkpoints_(options.folder / "checkpoints"),
-        totals_(weights) {
+        totals_(weights),
+        clock_(options.steps, options.minutes, ranks_) {
     if (options.multiplier) multiplier_.emplace(*options.multiplier, weights.options().device);
   }
 
   LoopResult run() {
-    const StopSignals signals;
     ranks_.run_first([&] { fs::create_directories(options_.folder); });
     if (options_.resume) restore();
     ranks_.broadcast(weights_.masters());
     weights_.refresh();
     std::optional<MetricsLog> metrics;
     if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
-    Progress bar(options_.name, options_.steps > 0 ? options_.steps : std::llround(60 * options_.minutes),
-                 options_.steps > 0 ? " steps" : " s");
-    start_ = interval_start_ = Clock::now();
-    start_news(signals)();
-    while (!finished() && signal() == 0) {
-      const Ranks::Wait wait_for_news = start_news(signals);
+    Progress bar(options_.name, clock_.total(), clock_.unit());
+    interval_start_ = Clock::now();
+    clock_.start();
+    while (!clock_.is_over(step_)) {
+      const Ranks::Wait wait_for_news = clock_.start_news();
       run_step();
       if (step_ % options_.log_every == 0) log(metrics);
       if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0) save();
-      wait_for_news();
-      if (ranks_.count() == 1) start_news(signals);  // nobody to wait for: the newest
-      bar.set(options_.steps > 0 ? step_ : std::llround(clock()), detail_);
+      clock_.take_news(wait_for_news);
+      bar.set(clock_.done(step_), detail_);
     }
     if (totals_.steps() > 0) log(metrics);
-    result_.signal = finished() ? 0 : signal();
+    result_.signal = clock_.finished(step_) ? 0 : clock_.signal();
     save();
     ranks_.barrier();
     return summarise();
   }
 
  private:
-  double seconds() const {
-    return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
-  }
-
-  // What all ranks must agree on: whether one of them was told to stop, and the first one's clock. The
-  // message goes round while a step runs.
-  Ranks::Wait start_news(const StopSignals& signals) {
-    news_ = at::tensor({static_cast<double>(signals.seen()), ranks_.is_first() ? seconds() : 0}, at::kDouble);
-    return ranks_.start_max(news_);
-  }
-  int signal() const { return static_cast<int>(news_.data_ptr<double>()[0]); }
-  double clock() const { return news_.data_ptr<double>()[1]; }
-
-  bool finished() const {
-    return options_.steps > 0 ? step_ >= options_.steps : clock() >= 60 * options_.minutes;
-  }
-
-  // The share of the run that is done, at the middle of the coming step.
-  double progress() const {
-    if (options_.steps > 0) return (static_cast<double>(step_) + 0.5) / static_cast<double>(options_.steps);
-    return std::min(1.0, clock() / (60 * options_.minutes));
-  }
-
   void run_step() {
-    const double now = progress(), rate = options_.schedule.learning_rate(now);
+    const double now = clock_.progress(step_), rate = options_.schedule.learning_rate(now);
     move_gate_biases(now);
     weights_.round_to_base(options_.schedule.rounded_weights(now));
     weights_.zero_gradients();
@@ -159,7 +134,7 @@ class Loop {
                            {"learning_rate", rate_},
                            {"gradient_norm", reading.norm},
                            {"tokens_per_second", speed},
-                           {"seconds", seconds()}};
+                           {"seconds", clock_.seconds()}};
     detail_ = fmt::format("loss {:.4f}", result_.loss);
     if (weights_.config().gate != GateKind::kNone) log_gates(line, reading);
     if (options_.loss.distill > 0 && dense_) line["distance"] = reading.distance;
@@ -193,8 +168,9 @@ class Loop {
 
   // Once in each share of the run; its end is measured by whoever has the result.
   bool is_due_to_measure() {
-    if (!options_.measure || options_.measurements < 1 || finished()) return false;
-    const auto share = static_cast<int64_t>(progress() * static_cast<double>(options_.measurements));
+    if (!options_.measure || options_.measurements < 1 || clock_.finished(step_)) return false;
+    const auto share =
+        static_cast<int64_t>(clock_.progress(step_) * static_cast<double>(options_.measurements));
     return std::exchange(measured_, share) < share;
   }
 
@@ -242,7 +218,7 @@ class Loop {
     checkpoints_.save(step_, saved_tensors(),
                       {{"version", 1},
                        {"step", step_},
-                       {"seconds", seconds()},
+                       {"seconds", clock_.seconds()},
                        {"gate_bias_shift", shift_},
                        {"result", {result_.loss, result_.lambda, result_.target}},
                        {"identity", options_.identity},
@@ -250,45 +226,29 @@ class Loop {
   }
 
   void restore() {
-    const Tensor latest = at::tensor({checkpoints_.latest().value_or(-1)}, at::kLong);
-    ranks_.broadcast(latest);
-    const int64_t step = latest.item<int64_t>();
-    if (step < 0) return note("nothing to resume: starting at step 0");
-    const nlohmann::json state = checkpoints_.read_state(step);
-    check_identity(state);
-    checkpoints_.read_tensors(step, saved_tensors());
+    const auto found =
+        read_checkpoint(checkpoints_, ranks_, options_.identity, options_.folder, options_.name);
+    if (!found) return;
+    const nlohmann::json& state = *found;
+    if (state.value("layout", nlohmann::json()) != describe_layout()) {
+      fail_input("the checkpoint is of another model", options_.folder.string(),
+                 "resume with the options of the run, or choose another --out");
+    }
     step_ = state.at("step");
-    seconds_before_ = state.at("seconds");
+    checkpoints_.read_tensors(step_, saved_tensors());
+    clock_.add_before(state.at("seconds"));
     shift_ = state.at("gate_bias_shift");
     const nlohmann::json& result = state.at("result");
-    measured_ = static_cast<int64_t>(progress() * static_cast<double>(options_.measurements));
+    measured_ = static_cast<int64_t>(clock_.progress(step_) * static_cast<double>(options_.measurements));
     result_.loss = result.at(0), result_.lambda = result.at(1), result_.target = result.at(2);
     note(fmt::format("{}: resumed at step {}", options_.name, step_));
-  }
-
-  void check_identity(const nlohmann::json& state) const {
-    const std::string advice = "resume with the options of the run, or choose another --out";
-    const nlohmann::json saved = state.value("identity", nlohmann::json::object());
-    for (const auto& [key, value] : options_.identity.items()) {
-      const nlohmann::json before = saved.value(key, nlohmann::json());
-      if (before != value && key == "learning_rate") {  // what a run that went wrong is resumed with
-        note(fmt::format("{}: the learning rate was {} and is now {}", options_.name, before.dump(),
-                         value.dump()));
-      } else if (before != value) {
-        fail_input(fmt::format("{} is {}, but the run to resume has {}", key, value.dump(), before.dump()),
-                   options_.folder.string(), advice);
-      }
-    }
-    if (state.value("layout", nlohmann::json()) != describe_layout()) {
-      fail_input("the checkpoint is of another model", options_.folder.string(), advice);
-    }
   }
 
   LoopResult summarise() const {
     LoopResult result = result_;
     result.steps = step_;
     result.tokens = step_ * options_.batch * batches_.context();
-    result.seconds = seconds();
+    result.seconds = clock_.seconds();
     result.tokens_per_second = result.seconds > 0 ? static_cast<double>(result.tokens) / result.seconds : 0;
     return result;
   }
@@ -303,14 +263,14 @@ class Loop {
   std::optional<Multiplier> multiplier_;
   CheckpointFolder checkpoints_;
   Totals totals_;
+  RunClock clock_;
   LoopResult result_;
-  Tensor news_;                      // [2] float64 on the host: signal, seconds
   int64_t step_ = 0, measured_ = 0;  // measured_: shares of the run
-  double seconds_before_ = 0, shift_ = 0, rate_ = 0, target_ = 0;
+  double shift_ = 0, rate_ = 0, target_ = 0;
   bool hard_ = false;       // the step's gates
   int64_t hard_steps_ = 0;  // since the last line of metrics
   std::string detail_;
-  Clock::time_point start_ = Clock::now(), interval_start_ = Clock::now();
+  Clock::time_point interval_start_ = Clock::now();
 };
 
 }  // namespace
