@@ -12,11 +12,11 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/dev
 
 "$build/tests/ops_cuda_tests" | tee "$out/tests.txt"
 
-# Without the cases that only add size: a checked kernel runs a hundred times slower.
+# racecheck without the cases that only add size: a kernel checked so runs a hundred times slower.
 if command -v compute-sanitizer > /dev/null; then
-  for tool in memcheck racecheck; do
-    compute-sanitizer --tool $tool --error-exitcode 9 "$build/tests/ops_cuda_tests" \
-      --gtest_filter='CudaGatedAttention.AgreesIn*:CudaGatedAttention.Follows*:CudaGatedAttention.Repeats*:CudaGates.AgreeWith*' \
+  for check in 'memcheck *' 'racecheck CudaFused.*:*AgreesInBFloat16:*RepeatsBitForBit*'; do
+    tool=${check%% *}
+    compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/ops_cuda_tests" --gtest_filter="${check#* }" \
       > "$out/$tool.txt" 2>&1 || { tail -20 "$out/$tool.txt"; exit 9; }
     tail -1 "$out/$tool.txt"
   done

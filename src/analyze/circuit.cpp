@@ -144,41 +144,43 @@ Circuit find_part_circuit(const Transformer& model, const Task& task, const Circ
     fail_input("no gate is open on these prompts", "circuit", "use --level head, or another model");
   std::vector<double> scores = score_parts(model, runner, candidates, settings, sweep);
   share_first(sweep.ranks(), scores);  // one order for all ranks
-  // 2. the order
-  std::vector<Part> order;
-  Circuit circuit;
-  for (const size_t n : order_by_score(scores))
-    order.push_back(candidates[n]), circuit.scores.push_back(scores[n]);
-  const auto total = static_cast<int64_t>(order.size());
-  // 3. the curve
+  // 2. the order and its curve
+  const bool heads = settings.level == CircuitLevel::kHead;
   const std::vector<Part> closed = list_closed(runner, settings.level);
-  const KeepFirst keep_first = [&](const std::vector<int64_t>& counts) {
+  const KeepOrdered keep = [&](const OrderedCurve& ordered, const std::vector<int64_t>& counts) {
     // Lists of edges are long: a few interventions at a time.
-    const size_t round = settings.level == CircuitLevel::kHead ? counts.size() : 4;
+    const size_t round = heads ? counts.size() : 4;
     std::vector<PromptMetrics> metrics;
     for (size_t first = 0; first < counts.size(); first += round) {
       std::vector<std::string> names;
       std::vector<Intervention> interventions;
       for (size_t n = first; n < std::min(counts.size(), first + round); ++n) {
-        names.push_back(fmt::format("first {}", counts[n]));
-        interventions.emplace_back(order.begin() + counts[n], order.end());
-        interventions.back().insert(interventions.back().end(), closed.begin(), closed.end());
+        names.push_back(fmt::format("first {}{}", counts[n], ordered.by_size ? " by size" : ""));
+        Intervention others = closed;
+        for (auto index = ordered.order.begin() + counts[n]; index != ordered.order.end(); ++index)
+          others.push_back(candidates[*index]);
+        interventions.push_back(std::move(others));
       }
       for (PromptMetrics& row : run_named(runner, "curve", names, interventions, sweep))
         metrics.push_back(std::move(row));
     }
     return metrics;
   };
-  circuit.curve = trace_curve(keep_first, total, runner.clean(), settings.threshold, settings.seed);
+  OrderedCurve chosen = choose_order(scores, keep, runner.clean(), settings);
+  // 3. what is known of it
+  std::vector<Part> order;
+  Circuit circuit;
+  for (const size_t n : chosen.order) order.push_back(candidates[n]), circuit.scores.push_back(scores[n]);
+  circuit.by_size = chosen.by_size;
+  circuit.curve = std::move(chosen.curve);
   circuit.corrupt = runner.corrupt();
-  circuit.candidates = total;
+  circuit.candidates = static_cast<int64_t>(order.size());
   // 4. what the rest can do alone
   const int64_t size = circuit.curve.at_threshold;
   const PromptMetrics rest = runner.run({Intervention(order.begin(), order.begin() + size)}).front();
   circuit.rest_alone = faithfulness_of(rest, circuit.curve.none, circuit.curve.all);
   circuit.rest_interval = faithfulness_interval(rest, circuit.curve.none, circuit.curve.all, settings.seed);
   // 5. what its heads do, and whether it can be smaller
-  const bool heads = settings.level == CircuitLevel::kHead;
   const std::vector<Part> used = heads_of(order, static_cast<size_t>(size));
   circuit.heads_at_threshold = static_cast<int64_t>(used.size());
   if (!heads) circuit.edges_at_threshold = size;
@@ -204,6 +206,23 @@ std::vector<size_t> order_by_score(const std::vector<double>& scores) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
   return order;
+}
+
+OrderedCurve choose_order(const std::vector<double>& scores, const KeepOrdered& keep, const PromptMetrics& all,
+                          const CircuitSettings& settings) {
+  const auto total = static_cast<int64_t>(scores.size());
+  const auto trace = [&](const std::vector<double>& keys, bool by_size) {
+    OrderedCurve ordered{.order = order_by_score(keys), .curve = {}, .by_size = by_size};
+    const KeepFirst keep_first = [&](const std::vector<int64_t>& counts) { return keep(ordered, counts); };
+    ordered.curve = trace_curve(keep_first, total, all, settings.threshold, settings.seed);
+    return ordered;
+  };
+  OrderedCurve by_score = trace(scores, false);
+  if (settings.level == CircuitLevel::kHead) return by_score;
+  std::vector<double> sizes;
+  for (const double score : scores) sizes.push_back(std::abs(score));
+  OrderedCurve by_size = trace(sizes, true);
+  return by_size.curve.at_threshold < by_score.curve.at_threshold ? by_size : by_score;
 }
 
 Agreement compare_scores(const std::vector<double>& estimates, const std::vector<double>& exact) {

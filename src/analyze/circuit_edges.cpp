@@ -85,41 +85,38 @@ Circuit find_graph_circuit(const Transformer& model, const Task& task, const Cir
       scores.push_back(
           circuit.edge_scores.data_ptr<double>()[edge.destination * graph.sources() + edge.source]);
   }
-  // 2. the order: by size, as estimates of opposite sign often belong together and cancel when kept together
-  std::vector<double> sizes;
-  for (const double score : scores) sizes.push_back(std::abs(score));
-  std::vector<GraphEdge> order;
-  for (const size_t n : order_by_score(sizes)) {
-    order.push_back(candidates[n]);
-    circuit.scores.push_back(scores[n]);
-  }
-  // 3. the curve: masks hold what is replaced
-  const auto mask_of = [&](int64_t first, int64_t last) {
+  // 2. the order and its curve: masks hold what is replaced
+  const auto mask_of = [&](const std::vector<size_t>& order, int64_t first, int64_t last) {
     Tensor mask = at::zeros({graph.destinations(), graph.sources()}, at::kBool);
     for (int64_t n = first; n < last; ++n) {
-      const GraphEdge& edge = order[static_cast<size_t>(n)];
+      const GraphEdge& edge = candidates[order[static_cast<size_t>(n)]];
       mask.data_ptr<bool>()[edge.destination * graph.sources() + edge.source] = true;
     }
     return mask;
   };
-  const auto total = static_cast<int64_t>(order.size());
-  const KeepFirst keep_first = [&](const std::vector<int64_t>& counts) {
+  const auto total = static_cast<int64_t>(candidates.size());
+  const KeepOrdered keep = [&](const OrderedCurve& ordered, const std::vector<int64_t>& counts) {
     Progress progress("curve", counts.size());
     std::vector<Tensor> masks;
-    for (const int64_t count : counts) masks.push_back(mask_of(count, total));
+    for (const int64_t count : counts) masks.push_back(mask_of(ordered.order, count, total));
     return runner.run(masks, [&](size_t done) { progress.advance(done); });
   };
-  circuit.curve = trace_curve(keep_first, total, ablation.clean(), settings.threshold, settings.seed);
+  OrderedCurve chosen = choose_order(scores, keep, ablation.clean(), settings);
+  // 3. what is known of it
+  std::vector<GraphEdge> order;
+  for (const size_t n : chosen.order) order.push_back(candidates[n]), circuit.scores.push_back(scores[n]);
+  circuit.by_size = chosen.by_size;
+  circuit.curve = std::move(chosen.curve);
   circuit.corrupt = ablation.corrupt();
   circuit.candidates = total;
   // 4. what the rest can do alone
   const int64_t size = circuit.curve.at_threshold;
-  const PromptMetrics rest = runner.run({mask_of(0, size)}).front();
+  const PromptMetrics rest = runner.run({mask_of(chosen.order, 0, size)}).front();
   circuit.rest_alone = faithfulness_of(rest, circuit.curve.none, circuit.curve.all);
   circuit.rest_interval = faithfulness_interval(rest, circuit.curve.none, circuit.curve.all, settings.seed);
   // 5. its heads
   circuit.edges_at_threshold = size;
-  circuit.edges_kept = mask_of(0, size);
+  circuit.edges_kept = mask_of(chosen.order, 0, size);
   const std::vector<Part> used = heads_of_edges(model.config(), graph, order, static_cast<size_t>(size));
   circuit.heads_at_threshold = static_cast<int64_t>(used.size());
   circuit.roles = describe_heads(model, task, ablation, used);

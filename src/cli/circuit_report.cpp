@@ -78,6 +78,7 @@ nlohmann::json to_json(const CircuitOptions& options, const ModelCircuits& model
                            {"level", options.level},
                            {"order", circuit.order},
                            {"scores", circuit.scores},
+                           {"ordered_by", circuit.by_size ? "size" : "score"},
                            {"candidates", circuit.candidates},
                            {"heads_at_threshold", circuit.heads_at_threshold},
                            {"edges_at_threshold", nullptr},

@@ -105,7 +105,7 @@ void write_graphs(const TraceOptions& options, const std::vector<ModelTrace>& tr
     if (!given.texts.empty()) origin.prompt = given.texts.front();
     const nlohmann::json graph = make_trace_graph(trace.graph, origin, trace.labels);
     // Bytes of a token need not be UTF-8; they are shown with replacement characters rather than refused.
-    write_text_file(path, graph.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    write_text_file(path, graph.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     print_result(options.common, "wrote " + path);
   }
 }

@@ -9,6 +9,8 @@
 namespace openwork {
 namespace {
 
+constexpr size_t kMostHeadEntries = 1'000'000;  // in one file: about 40 MB
+
 // circuit-tracer writes logits one layer above the number of layers.
 int64_t logit_layer(const TraceGraph& graph) {
   return graph.layers + 1;
@@ -100,15 +102,35 @@ nlohmann::json make_node(const TraceGraph& graph, const TraceNode& node, bool fi
   return json;
 }
 
-nlohmann::json make_link(const TraceGraph& graph, const TraceLink& link) {
+// How many heads of a link are written: all of them, unless the file would grow past what viewers open.
+size_t heads_written(const TraceGraph& graph) {
+  size_t entries = 0, carried = 0;
+  for (const TraceLink& link : graph.links) entries += link.heads.size(), carried += link.heads.empty() ? 0 : 1;
+  return entries <= kMostHeadEntries ? static_cast<size_t>(graph.layers * graph.heads)
+                                     : std::max<size_t>(1, kMostHeadEntries / carried);
+}
+
+// Seven digits are what a float32 share has; more would only fill the file.
+double round_share(double weight) {
+  return std::stod(fmt::format("{:.7g}", weight));
+}
+
+nlohmann::json make_link(const TraceGraph& graph, const TraceLink& link, size_t most_heads) {
   nlohmann::json json = {{"source", graph_node_id(graph, graph.nodes.at(static_cast<size_t>(link.source)))},
                          {"target", graph_node_id(graph, graph.nodes.at(static_cast<size_t>(link.target)))},
                          {"weight", link.weight}};
   if (link.heads.empty()) return json;
   nlohmann::json& heads = json["heads"] = nlohmann::json::array();
-  for (const HeadShare& share : link.heads)
-    heads.push_back({{"layer", share.head.layer}, {"head", share.head.head}, {"weight", share.weight}});
-  if (link.other_heads != 0) json["other_heads"] = link.other_heads;
+  double others = link.other_heads;
+  for (size_t n = 0; n < link.heads.size(); ++n) {
+    const HeadShare& share = link.heads[n];
+    if (n >= most_heads)
+      others += share.weight;
+    else
+      heads.push_back(
+          {{"layer", share.head.layer}, {"head", share.head.head}, {"weight", round_share(share.weight)}});
+  }
+  if (others != 0) json["other_heads"] = round_share(others);
   return json;
 }
 
@@ -166,7 +188,8 @@ nlohmann::json make_trace_graph(const TraceGraph& graph, const TraceGraphOrigin&
     nodes.push_back(make_node(graph, graph.nodes[n], first, n < labels.size() ? labels[n] : ""));
     if (graph.nodes[n].kind == TraceNodeKind::kLogit) first = false;
   }
-  for (const TraceLink& link : graph.links) links.push_back(make_link(graph, link));
+  const size_t most_heads = heads_written(graph);
+  for (const TraceLink& link : graph.links) links.push_back(make_link(graph, link, most_heads));
   return {{"metadata", make_metadata(graph, origin)},
           {"qParams",
            {{"pinnedIds", nlohmann::json::array()},

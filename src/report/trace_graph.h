@@ -1,7 +1,8 @@
 // A traced prompt as the graph JSON that public viewers read (Neuronpedia's schema, circuit-tracer's files;
 // docs/trace.md): metadata, qParams, nodes, links. What that schema has no word for stands in keys of its
 // own, which it allows:
-//   links   heads: [{layer, head, weight}]     whose weights sum to the link's; only between tokens
+//   links   heads: [{layer, head, weight}]     whose weights sum to the link's; only between tokens. In large
+//           other_heads: weight                graphs (a million entries) each link has its largest, and this
 //   nodes   name: L3F512@7                     as --ablate and --boost take it
 // Whole MLPs are written as reconstruction errors (nothing of them is explained) with "MLP 3" as their label,
 // biases as feature_type "bias". Viewers prune by `influence`: there it is the share of all influence that

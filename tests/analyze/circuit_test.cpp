@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analyze/circuit_parts.h"
 #include "analyze/tasks.h"
 #include "base/error.h"
 #include "model/load.h"
@@ -151,6 +152,36 @@ TEST_F(CopyCircuit, EdgesOfTheDenseModelAreFoundByAttribution) {
   ASSERT_TRUE(edges.edges_at_threshold);
   EXPECT_EQ(static_cast<int64_t>(edges.order.size()), *edges.edges_at_threshold);
   EXPECT_LT(*edges.edges_at_threshold, edges.candidates / 10);
+  EXPECT_FALSE(edges.by_size);
+  EXPECT_TRUE(std::is_sorted(edges.scores.begin(), edges.scores.end(), std::greater<>()));
+}
+
+// Candidates add up, but for a pair that is worth 4 together and misleads alone: its halves are estimated at +3 and -2.
+TEST(CircuitOrder, IsTheOneThatNeedsFewerEdges) {
+  const auto needed = [](std::vector<double> scores, double pair_alone, CircuitLevel level) {
+    const KeepOrdered keep = [&](const OrderedCurve& ordered, const std::vector<int64_t>& counts) {
+      std::vector<PromptMetrics> metrics;
+      for (const int64_t count : counts) {
+        const auto end = ordered.order.begin() + count;
+        const auto kept = [&](size_t n) { return std::find(ordered.order.begin(), end, n) != end; };
+        double sum = kept(0) && kept(1) ? 4 : kept(0) || kept(1) ? pair_alone : 0;
+        for (size_t n = 2; n < ordered.order.size(); ++n) sum += kept(n) ? 0.25 : 0;
+        metrics.push_back({sum});
+      }
+      return metrics;
+    };
+    return choose_order(scores, keep, {5}, {.level = level, .threshold = 0.8});
+  };
+  const OrderedCurve together = needed({3, -2, 0.25, 0.25, 0.25, 0.25}, -1, CircuitLevel::kAttentionEdge);
+  EXPECT_TRUE(together.by_size);
+  EXPECT_EQ(together.curve.at_threshold, 2);
+  EXPECT_EQ(together.order, (std::vector<size_t>{0, 1, 2, 3, 4, 5}));
+  const OrderedCurve apart = needed({3, -2, 0.25, 0.25, 0.25, 0.25}, 4.5, CircuitLevel::kGraphEdge);
+  EXPECT_FALSE(apart.by_size) << "one half is as good: an order is as short as the other, and the signed one is taken";
+  EXPECT_EQ(apart.curve.at_threshold, 1);
+  const OrderedCurve heads = needed({3, -2, 0.25, 0.25, 0.25, 0.25}, -1, CircuitLevel::kHead);
+  EXPECT_FALSE(heads.by_size) << "heads keep their signed order";
+  EXPECT_EQ(heads.curve.at_threshold, 6);
 }
 
 TEST(AttentionEdgeCircuit, ChoosesAmongOpenGatesOnly) {

@@ -105,7 +105,7 @@ nlohmann::json read_schema(const std::string& name) {
   return nlohmann::json::parse(std::ifstream("tests/data/schemas/" + name));
 }
 
-nlohmann::json make_json() {
+nlohmann::json make_json(const TraceGraph& graph = make_graph()) {
   const TraceGraphOrigin origin{.slug = "large",
                                 .scan = "openwork-8m",
                                 .prompt = "large is",
@@ -115,7 +115,7 @@ nlohmann::json make_json() {
                                 .created_ms = 5,
                                 .max_nodes = 100,
                                 .protocol = {{"seed", 0}}};
-  return make_trace_graph(make_graph(), origin, kLabels);
+  return make_trace_graph(graph, origin, kLabels);
 }
 
 TEST(TraceGraphJson, IsWhatTheViewersSchemaAsksFor) {
@@ -174,6 +174,24 @@ TEST(TraceGraphJson, HeadsOfALinkSumToIt) {
   EXPECT_DOUBLE_EQ(link["heads"][0]["weight"].get<double>() + link["heads"][1]["weight"].get<double>(),
                    link["weight"].get<double>());
   EXPECT_FALSE(make_json()["links"][0].contains("heads")) << "within a token nothing is moved";
+}
+
+TEST(TraceGraphJson, OfVeryManyLinksHasTheLargestHeadsAndTheSumOfTheOthers) {
+  TraceGraph graph = make_graph();
+  graph.layers = 40, graph.heads = 50;
+  TraceLink link = graph.links[1];
+  link.heads.clear(), link.weight = 0;
+  for (int64_t n = 0; n < 2000; ++n) {
+    link.heads.push_back({{n / 50, n % 50}, 1.0 / static_cast<double>(n + 1)});
+    link.weight += link.heads.back().weight;
+  }
+  graph.links.assign(2000, link);  // 4 million shares
+  const nlohmann::json written = make_json(graph)["links"][7];
+  ASSERT_EQ(written["heads"].size(), 500u);
+  double sum = written["other_heads"];
+  for (const nlohmann::json& head : written["heads"]) sum += head["weight"].get<double>();
+  EXPECT_NEAR(sum, link.weight, 1e-6);
+  EXPECT_EQ(written["heads"][1], (nlohmann::json{{"layer", 0}, {"head", 1}, {"weight", 0.5}}));
 }
 
 TEST(TraceFigure, SaysHowManyHeadsInOneLine) {
