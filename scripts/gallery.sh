@@ -45,4 +45,4 @@ figure small-heads heads "$small" "$small_sparse" "$mary"
 figure small-copy heads "$small" "$small_sparse" --preset task --task copy
 figure small-prompt heads "$small" "$small_sparse" "$opposite" --preset prompt --order importance --top 12 --columns 4
 figure small-scatter scatter "$small" "$small_sparse" "$mary" --heads L4H7,L5H6,L6H0,L6H3,L2H0
-figure small-trace trace "$small" "$small_sparse" "$opposite"
+figure small-trace trace "$small" "$small_sparse" "$mary"

@@ -29,6 +29,11 @@ void note(std::string_view line) {
   if (!is_quiet()) fmt::print(stderr, "{}\n", line);
 }
 
+std::optional<double> seconds_left(double seconds, uint64_t done, uint64_t skipped, uint64_t total) {
+  if (done <= skipped || done > total) return std::nullopt;
+  return seconds * static_cast<double>(total - done) / static_cast<double>(done - skipped);
+}
+
 Progress::Progress(std::string name, uint64_t total, std::string unit)
     : name_(std::move(name)),
       unit_(std::move(unit)),
@@ -57,7 +62,8 @@ void Progress::draw(bool last) {
   if (total_ > 0) {
     const double share = static_cast<double>(done_) / static_cast<double>(total_);
     line += fmt::format(" / {}{} ({:.0f} %)", total_, unit_, 100 * share);
-    if (!last && share > 0) line += ", " + duration_text(seconds * (1 - share) / share) + " left";
+    const auto left = seconds_left(seconds, done_, skipped_, total_);
+    if (!last && left) line += ", " + duration_text(*left) + " left";
   } else {
     line += unit_;
   }

@@ -3,6 +3,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,9 @@ bool is_quiet();
 // One line on standard error, unless quiet.
 void note(std::string_view line);
 
+// Time left, by what `done` of `total` took since; `skipped` of them were done before. None while nothing is.
+std::optional<double> seconds_left(double seconds, uint64_t done, uint64_t skipped, uint64_t total);
+
 // `name` then how much of `total` is done, with time left; total 0 means unknown.
 class Progress {
  public:
@@ -23,6 +27,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  void skip(uint64_t amount) { done_ += amount, skipped_ += amount; }  // done before: says nothing of the speed
   void advance(uint64_t amount) { set(done_ + amount); }
   void set(uint64_t done, std::string_view detail = "");
 
@@ -30,7 +35,7 @@ class Progress {
   void draw(bool last);
 
   std::string name_, unit_, detail_;
-  uint64_t total_, done_ = 0;
+  uint64_t total_, done_ = 0, skipped_ = 0;
   bool terminal_, drawn_ = false;
   std::chrono::steady_clock::time_point start_, last_draw_;
 };

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/compare_model.h"
 #include "cli/compare_task.h"
+#include "cli/compare_trace.h"
 #include "cli/figure_options.h"
 #include "cli/open.h"
 #include "cli/verbs.h"
@@ -79,6 +80,7 @@ void run_compare(CompareOptions& options) {
   check_models(options.models);
   if (options.prompt.empty()) fail_input("the prompt is empty", "--prompt", "give at least one token");
   TaskComparison tasks(options);
+  TraceComparison traces(options);
   make_folder(options.out);
   options.statistics.seed = options.common.seed;
   options.statistics.interactions = !options.no_interactions;
@@ -94,6 +96,7 @@ void run_compare(CompareOptions& options) {
         look_at_model(model, name, options, given,
                       findings.empty() ? std::vector<HeadPlace>{} : findings[0].scatter_heads));
     tasks.add_model(model, name);
+    traces.add_model(model, name);
   }
   record.prompt = options.prompt;
   record.loss_data = describe_loss_data(options);
@@ -103,6 +106,7 @@ void run_compare(CompareOptions& options) {
   record.protocol["tasks"] = tasks.describe();
   join_findings(findings, options, record);
   record.tasks = tasks.finish();
+  record.trace = traces.finish(record.protocol);
 
   const size_t bytes = write_comparison(record, options.out);
   for (const std::string& finding : list_findings(record)) print_result(options.common, finding);
@@ -117,7 +121,7 @@ void run_compare(CompareOptions& options) {
 void add_compare_verb(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
   CLI::App* verb = app.add_subcommand(
-      "compare", "a dense model beside its sparse twin: one page with heads, statistics, circuits, text");
+      "compare", "a dense model beside its sparse twin: one page with heads, statistics, circuits, a traced prompt, text");
   verb->add_option("MODEL", options->models, "DENSE SPARSE (default: the built-in pair)")
       ->type_name("")
       ->expected(0, 2);
@@ -158,6 +162,7 @@ void add_compare_verb(CLI::App& app) {
       ->capture_default_str();
   verb->add_flag("--no-interactions", options->no_interactions,
                  "leave out interacting pairs, the slow part of large models");
+  verb->add_flag("--no-trace", options->no_trace, "leave out the prompt's trace from tokens to its answer");
   add_common_options(*verb, options->common);
   verb->footer(
       "The page needs no network and no other file. docs/compare.md says what is on it.\n"

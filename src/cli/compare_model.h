@@ -23,7 +23,7 @@ struct CompareOptions {
   std::string prompts = "sample", out = "report";
   int64_t context = 0, blocks = 0, generate = 40, most_heads = 512, task_prompts = 0;
   StatisticsOptions statistics;
-  bool no_interactions = false;
+  bool no_interactions = false, no_trace = false;
 };
 
 struct ModelFindings {

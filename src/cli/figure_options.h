@@ -10,18 +10,23 @@
 
 namespace openwork {
 
-struct FigureOptions {
-  std::vector<std::string> words;  // MODEL... and, last, PROMPT unless tokens are given otherwise
-  PromptSourceOptions source;
+// Where a figure goes.
+struct FigureFile {
   std::string out;
   double dpi = 150;
+};
+void add_figure_file(CLI::App& verb, FigureFile& file);
+
+struct FigureOptions : FigureFile {
+  std::vector<std::string> words;  // MODEL... and, last, PROMPT unless tokens are given otherwise
+  PromptSourceOptions source;
 };
 
 // `out` is the verb's default file name.
 void add_figure_options(CLI::App& verb, FigureOptions& options, const std::string& out);
 
 // Refuses an output that cannot be written or is no figure, before any work is done.
-void check_figure_output(const FigureOptions& options);
+void check_figure_output(const FigureFile& file);
 
 // What a model reads: the prompts in its own tokens, all of one length.
 Prompts open_prompts(const GivenPrompts& given, const std::string& model, const ModelConfig& config,

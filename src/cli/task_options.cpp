@@ -83,6 +83,10 @@ void KeptSweep::guard(const std::function<void()>& work) {
     note("stopped; the same command continues from here");
     ranks_.leave();
     std::exit(128 + stopped.signal);
+  } catch (const Error& error) {
+    // What was refused is refused again: its file would only stand in the way of the next command.
+    if (error.kind() == Error::Kind::kInput) sweep_.finish();
+    throw;
   }
 }
 

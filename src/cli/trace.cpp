@@ -35,12 +35,12 @@ bool names_feature(const std::string& node) {
 
 // What does not fit together is said before any model is opened.
 void check_options(const TraceOptions& options, const std::vector<std::string>& models) {
-  if (!options.out.empty()) draw::format_of(options.out);
+  if (!options.figure.out.empty()) check_figure_output(options.figure);
   const bool many = !options.source.prompts.empty();
   const bool single_prompt_only = !options.targets.empty() || !options.ablate.empty() ||
                                   !options.boost.empty() || !options.scores.empty() ||
                                   !options.from.empty() || !options.to.empty() || !options.graph.empty() ||
-                                  !options.out.empty();
+                                  !options.figure.out.empty();
   if (many && single_prompt_only) {
     fail_input("many prompts with an option for one", "--prompts",
                "leave out --target, --from, --to, --ablate, --boost, --query-key, --graph and --out: the "
@@ -63,19 +63,7 @@ std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vec
   for (size_t n = 0; n < models.size(); ++n) {
     TracedModel traced = open_traced_model(models[n], transcoders[n], options.common);
     protocol["device"] = traced.model.device().str();
-    TokenPrompts made = tokenise_prompts(given, models[n], traced.model.config(), options.common);
-    if (made.ids.size() != 1)
-      fail_input(fmt::format("{} prompts", made.ids.size()), "--tokens-file",
-                 "give one, or use --prompts FILE");
-    traced.tokenizer = std::move(made.tokenizer);
-    traced.beginning = made.beginning;
-    TracePrompt prompt =
-        read_trace_prompt(traced, made.ids.front(), given.texts.empty() ? "" : given.texts.front(),
-                          options.targets, options.from, options.to);
-    // Models of the same tokens are asked about the same two.
-    if (n > 0 && !prompt.from && traces[0].graph.ids == prompt.ids && traces[0].explanation)
-      prompt.from = traces[0].explanation->from;
-    traces.push_back(trace_prompt(traced, prompt, options));
+    traces.push_back(trace_given(traced, given, options, traces.empty() ? nullptr : &traces.front()));
     if (n == 0) print_trace_header(options.common);
     print_trace_row(options.common, traces.back());
     if (options.features_out.empty()) continue;
@@ -108,26 +96,6 @@ void write_graphs(const TraceOptions& options, const std::vector<ModelTrace>& tr
     write_text_file(path, graph.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     print_result(options.common, "wrote " + path);
   }
-}
-
-void draw_figure(const TraceOptions& options, const std::vector<ModelTrace>& traces,
-                 const GivenPrompts& given, const nlohmann::json& protocol) {
-  Prompts shown;
-  shown.ids = {traces.front().graph.ids};
-  const bool features = !traces.front().transcoder_files.is_null();
-  const draw::Caption caption{
-      fmt::format("From tokens through {} and heads to the answer", features ? "features" : "MLPs"),
-      describe_prompts(given, shown),
-      fmt::format("Boxes: {} by token and range of layers, the most influential first; links: their part in "
-                  "what reaches "
-                  "the answer, with the heads that make the last move between tokens. Biases and weaker "
-                  "parts are not drawn. {}",
-                  features ? "features" : "MLPs", describe_protocol(protocol))};
-  std::vector<TracePicture> pictures;
-  for (const ModelTrace& trace : traces)
-    pictures.push_back({short_name(trace.name), &trace.graph, trace.explanation, trace.labels});
-  draw::write_figure(draw_traces(pictures, caption), options.out, options.dpi);
-  print_result(options.common, "wrote " + options.out);
 }
 
 nlohmann::json describe_run(const TraceOptions& options, const std::vector<std::string>& models) {
@@ -163,7 +131,10 @@ void run_trace(const TraceOptions& options) {
   for (const ModelTrace& trace : traces) protocol["transcoders"].push_back(trace.transcoder_files);
   for (const ModelTrace& trace : traces) print_trace(options.common, trace, options.top);
   if (!options.graph.empty()) write_graphs(options, traces, given, protocol);
-  if (!options.out.empty()) draw_figure(options, traces, given, protocol);
+  if (!options.figure.out.empty()) {
+    draw::write_figure(draw_model_traces(traces, given, protocol), options.figure.out, options.figure.dpi);
+    print_result(options.common, "wrote " + options.figure.out);
+  }
   nlohmann::json result = {{"models", nlohmann::json::array()}, {"protocol", protocol}};
   for (const ModelTrace& trace : traces) result["models"].push_back(trace_json(trace, options.top));
   write_json_result(options.common, result);
@@ -218,11 +189,7 @@ void add_settings(CLI::App& verb, TraceOptions& options) {
   verb.add_option("--features-out", options.features_out,
                   "write what is known of the graph's features, a file each, for viewers")
       ->type_name("DIR");
-  verb.add_option("--out", options.out, "the figure: .svg, .pdf or .png")->type_name("FILE");
-  verb.add_option("--dpi", options.dpi, "pixels per inch of a .png")
-      ->type_name("N")
-      ->check(between(10.0, 2400.0))
-      ->capture_default_str();
+  add_figure_file(verb, options.figure);
 }
 
 }  // namespace

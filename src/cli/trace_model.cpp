@@ -82,8 +82,10 @@ int64_t read_target(const TracedModel& traced, const std::string& text) {
              "--target", "give one token, with its space where it has one");
 }
 
-// Every pair of tokens that something moves between, by the absolute shares of its links.
+// The tokens that something is moved from, by the absolute head shares of their links, each as its part in what
+// reaches the answer.
 std::vector<MovedFrom> find_moved(const TraceGraph& graph, int64_t to) {
+  const std::vector<double> parts = parts_in_answer(graph);
   std::vector<double> sums(graph.ids.size(), 0);
   double total = 0;
   for (const TraceLink& link : graph.links) {
@@ -91,8 +93,9 @@ std::vector<MovedFrom> find_moved(const TraceGraph& graph, int64_t to) {
                     &target = graph.nodes[static_cast<size_t>(link.target)];
     if (target.position != to || source.position >= to || source.kind == TraceNodeKind::kBias) continue;
     for (const HeadShare& head : link.heads) {
-      sums[static_cast<size_t>(source.position)] += std::abs(head.weight);
-      total += std::abs(head.weight);
+      const double part = std::abs(head.weight) * parts[static_cast<size_t>(link.target)];
+      sums[static_cast<size_t>(source.position)] += part;
+      total += part;
     }
   }
   std::vector<MovedFrom> moved;
@@ -228,8 +231,12 @@ TracedModel open_traced_model(const std::string& name, const std::string& transc
                               const CommonOptions& common) {
   if (common.dtype != "fp32")
     fail_input("tracing in " + common.dtype, "--dtype", "use fp32: effects are sums that must be exact");
+  return attach_transcoders(open_model(name, common), name, transcoders);
+}
+
+TracedModel attach_transcoders(Transformer model, const std::string& name, const std::string& transcoders) {
   TracedModel traced{.name = name,
-                     .model = open_model(name, common),
+                     .model = std::move(model),
                      .tokenizer = {},
                      .beginning = {},
                      .transcoders = {},
@@ -320,8 +327,24 @@ ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt, co
   return trace;
 }
 
-Agreement compare_interventions(const std::vector<TraceIntervention>& interventions) {
-  Agreement agreement;
+ModelTrace trace_given(TracedModel& traced, const GivenPrompts& given, const TraceOptions& options,
+                       const ModelTrace* first) {
+  TokenPrompts made = tokenise_prompts(given, traced.name, traced.model.config(), options.common);
+  if (made.ids.size() != 1)
+    fail_input(fmt::format("{} prompts", made.ids.size()), "--tokens-file",
+               "give one, or use --prompts FILE");
+  traced.tokenizer = std::move(made.tokenizer);
+  traced.beginning = made.beginning;
+  TracePrompt prompt =
+      read_trace_prompt(traced, made.ids.front(), given.texts.empty() ? "" : given.texts.front(),
+                        options.targets, options.from, options.to);
+  if (first != nullptr && !prompt.from && first->graph.ids == prompt.ids && first->explanation)
+    prompt.from = first->explanation->from;
+  return trace_prompt(traced, prompt, options);
+}
+
+InterventionAgreement compare_interventions(const std::vector<TraceIntervention>& interventions) {
+  InterventionAgreement agreement;
   std::vector<float> predicted, measured;
   for (const TraceIntervention& change : interventions) {
     agreement.same_sign += (change.predicted < 0) == (change.measured < 0);

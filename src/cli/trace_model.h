@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyze/trace.h"
+#include "cli/figure_options.h"
 #include "cli/open.h"
 #include "cli/prompt_source.h"
 #include "report/trace_figure.h"
@@ -19,8 +20,9 @@ struct TraceOptions {
   PromptSourceOptions source;
   std::vector<std::string> targets, transcoders, ablate, boost, scores;
   std::string from, to;  // positions, or words of the prompt; empty: chosen
-  std::string graph, out, features_out;
-  double dpi = 150, explain = 0.8, memory = 8;  // memory in GiB
+  std::string graph, features_out;
+  FigureFile figure;                 // none unless asked for
+  double explain = 0.8, memory = 8;  // memory in GiB
   int64_t max_nodes = 2000, top = 10;
 };
 
@@ -44,6 +46,8 @@ std::vector<std::string> choose_transcoders(const TraceOptions& options,
                                             const std::vector<std::string>& models);
 TracedModel open_traced_model(const std::string& name, const std::string& transcoders,
                               const CommonOptions& common);
+// The same of a model that is open, as `name`.
+TracedModel attach_transcoders(Transformer model, const std::string& name, const std::string& transcoders);
 
 struct TracePrompt {
   std::vector<int64_t> ids, targets;
@@ -57,8 +61,8 @@ TracePrompt read_trace_prompt(const TracedModel& traced, const std::vector<int64
                               const std::string& text, const std::vector<std::string>& targets,
                               const std::string& from, const std::string& to);
 
-// How much of what is moved to one token comes from each earlier one: absolute head shares of the graph's
-// links.
+// How much of what is moved to one token comes from each earlier one: absolute head shares of the graph's links, each
+// as its part in what reaches the answer.
 struct MovedFrom {
   int64_t position = 0;
   double share = 0;
@@ -83,11 +87,16 @@ size_t write_features(const std::string& folder, const TracedModel& traced, cons
 
 ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt, const TraceOptions& options);
 
+// The one prompt that was given, in this model's tokens; takes the tokenizer along. Where `first`, another model's
+// trace, has the same tokens, the same two are asked about.
+ModelTrace trace_given(TracedModel& traced, const GivenPrompts& given, const TraceOptions& options,
+                       const ModelTrace* first);
+
 // Of several interventions: how many moved the logit the way the graph predicted, and how closely.
-struct Agreement {
+struct InterventionAgreement {
   int64_t same_sign = 0, count = 0;
   double correlation = 0;  // Pearson's, predicted against measured; NaN below three
 };
-Agreement compare_interventions(const std::vector<TraceIntervention>& interventions);
+InterventionAgreement compare_interventions(const std::vector<TraceIntervention>& interventions);
 
 }  // namespace openwork

@@ -80,7 +80,7 @@ void print_interventions(const CommonOptions& common, const ModelTrace& trace) {
     print_result(common, fmt::format("{:<16} {:>7.3g} {:>10.4f} {:>10.4f} {:>10.4f}", change.node,
                                      change.factor, change.predicted, change.frozen, change.measured));
   }
-  const Agreement agreement = compare_interventions(trace.interventions);
+  const InterventionAgreement agreement = compare_interventions(trace.interventions);
   const std::string closely =
       std::isnan(agreement.correlation) ? "" : fmt::format(", correlation {:.3f}", agreement.correlation);
   print_result(common, fmt::format("{}: {} of {} changed the logit the way the graph predicts{}", trace.name,
@@ -187,6 +187,25 @@ void print_trace(const CommonOptions& common, const ModelTrace& trace, int64_t t
   print_scores(common, trace);
 }
 
+draw::Figure draw_model_traces(const std::vector<ModelTrace>& traces, const GivenPrompts& given,
+                               const nlohmann::json& protocol) {
+  Prompts shown;
+  shown.ids = {traces.front().graph.ids};
+  const bool features = !traces.front().transcoder_files.is_null();
+  const draw::Caption caption{
+      fmt::format("From tokens through {} and heads to the answer", features ? "features" : "MLPs"),
+      describe_prompts(given, shown),
+      fmt::format("Boxes: {} by token and range of layers, the most influential first; links: their part in "
+                  "what reaches "
+                  "the answer, with the heads that make the last move between tokens. Biases and weaker "
+                  "parts are not drawn. {}",
+                  features ? "features" : "MLPs", describe_protocol(protocol))};
+  std::vector<TracePicture> pictures;
+  for (const ModelTrace& trace : traces)
+    pictures.push_back({short_name(trace.name), &trace.graph, trace.explanation, trace.labels});
+  return draw_traces(pictures, caption);
+}
+
 nlohmann::json trace_json(const ModelTrace& trace, int64_t top) {
   const TraceGraph& graph = trace.graph;
   nlohmann::json targets = nlohmann::json::array(), moved = nlohmann::json::array(),
@@ -223,7 +242,7 @@ nlohmann::json trace_json(const ModelTrace& trace, int64_t top) {
                          {"query_key", scores_json(trace)}};
   if (trace.explanation) json["explanation"] = explanation_json(*trace.explanation);
   if (!trace.interventions.empty()) {
-    const Agreement agreement = compare_interventions(trace.interventions);
+    const InterventionAgreement agreement = compare_interventions(trace.interventions);
     json["agreement"] = {
         {"same_sign", agreement.same_sign}, {"of", agreement.count}, {"correlation", nullptr}};
     if (!std::isnan(agreement.correlation)) json["agreement"]["correlation"] = agreement.correlation;

@@ -72,6 +72,15 @@ void add_task_findings(const std::vector<TaskRecord>& tasks, std::vector<std::st
   }
 }
 
+void add_trace_findings(const ComparisonRecord& record, std::vector<std::string>& out) {
+  if (!record.trace) return;
+  std::vector<std::string> counts;
+  for (const TracedModelRecord& model : record.trace->models)
+    counts.push_back(fmt::format("{} of {} heads in {}", model.heads_needed, model.heads, model.name));
+  out.push_back(fmt::format("One prompt: {:g} % of what moves from {} to {} needs {}.", 100 * record.trace->share,
+                            record.trace->from, record.trace->to, fmt::join(counts, ", ")));
+}
+
 nlohmann::json to_json(const TaskRecord& task) {
   nlohmann::json models = nlohmann::json::array();
   for (const TaskModel& model : task.models) {
@@ -99,6 +108,8 @@ void write_figures(const ComparisonRecord& record, const fs::path& folder) {
   figures.insert(figures.end(), record.scatter.begin(), record.scatter.end());
   for (const TaskRecord& task : record.tasks)
     figures.insert(figures.end(), task.figures.begin(), task.figures.end());
+  if (record.trace)
+    figures.insert(figures.end(), record.trace->figures.begin(), record.trace->figures.end());
   for (const NamedFigure& figure : figures) {
     draw::write_figure(figure.figure, folder / (figure.name + ".svg"));
     draw::write_figure(figure.figure, folder / (figure.name + ".png"));
@@ -111,6 +122,7 @@ std::vector<std::string> list_findings(const ComparisonRecord& record) {
   std::vector<std::string> findings;
   add_loss_findings(record, findings);
   add_task_findings(record.tasks, findings);
+  add_trace_findings(record, findings);
   add_statistics_findings(record.statistics, findings);
   return findings;
 }
@@ -137,6 +149,7 @@ nlohmann::json to_json(const ComparisonRecord& record) {
                  {"tokens", record.tokens},
                  {"losses", losses},
                  {"tasks", tasks},
+                 {"trace", record.trace ? record.trace->json : nlohmann::json()},
                  {"samples", samples},
                  {"protocol", record.protocol}});
   return result;
@@ -146,7 +159,8 @@ Page make_comparison_page(const ComparisonRecord& record) {
   Page page;
   page.title = fmt::format("{}", fmt::join(record.models, " beside "));
   page.lead =
-      "What attention does in a dense model and in its sparse twin: heads, statistics, circuits, text.";
+      "What attention does in a dense model and in its sparse twin: heads, statistics, circuits, one "
+      "prompt traced, text.";
   const std::vector<std::string> findings = list_findings(record);
   const std::vector<PageSection> sections = {
       {"found", "What was found", summary_section(record, findings)},
@@ -155,6 +169,7 @@ Page make_comparison_page(const ComparisonRecord& record) {
       {"statistics", "Statistics", statistics_section(record)},
       {"scatter", "Scatter", scatter_section(record)},
       {"circuits", "Ablation and circuits", tasks_section(record)},
+      {"trace", "One prompt traced", trace_section(record)},
       {"text", "Text", samples_section(record)},
       {"protocol", "Protocol", protocol_section(record)},
   };

@@ -2,6 +2,7 @@
 // summary are made of. Parts that were not asked for are empty, and their sections are left out.
 #pragma once
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,22 @@ struct TaskRecord {
   std::vector<NamedFigure> figures;
 };
 
+// The page's prompt traced to its answer.
+struct TracedModelRecord {
+  std::string name, answer;  // the token, marked for print
+  double probability = 0;
+  int64_t heads_needed = 0, heads = 0;  // that carry `share`; of the model
+  std::string first_heads;              // "L11H7, L10H1, ..."
+};
+struct TraceRecord {
+  std::string from, to;  // the two tokens that the heads move something between, marked, with their positions
+  double share = 0.8;
+  bool features = false;  // transcoders' features are nodes; else whole MLPs
+  std::vector<TracedModelRecord> models;
+  nlohmann::json json;  // as `trace --json` has it
+  std::vector<NamedFigure> figures;
+};
+
 struct SampleRecord {
   std::string prompt;
   std::vector<std::string> continuations;  // one per model
@@ -68,6 +85,7 @@ struct ComparisonRecord {
   std::vector<NamedFigure> head_grid;  // the same heads as a figure: written, not on the page
   std::vector<NamedFigure> scatter;
   std::vector<TaskRecord> tasks;
+  std::optional<TraceRecord> trace;
   std::vector<SampleRecord> samples;
   std::string sampling;  // "the most likely token each time"
   nlohmann::json protocol;

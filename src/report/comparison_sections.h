@@ -13,6 +13,7 @@ std::string heads_section(const ComparisonRecord& record);
 std::string statistics_section(const ComparisonRecord& record);
 std::string scatter_section(const ComparisonRecord& record);
 std::string tasks_section(const ComparisonRecord& record);
+std::string trace_section(const ComparisonRecord& record);
 std::string samples_section(const ComparisonRecord& record);
 std::string protocol_section(const ComparisonRecord& record);
 

@@ -123,35 +123,18 @@ std::vector<std::string> lines_of(const TraceGraph& graph, const Group& group, c
   return lines;
 }
 
-// Targets count 1 in all, by their probabilities; every other node by its own influence.
-std::vector<double> target_weights(const TraceGraph& graph) {
-  std::vector<double> weights;
-  double probability = 0;
-  for (const TraceNode& node : graph.nodes)
-    probability += node.kind == TraceNodeKind::kLogit ? node.probability : 0;
-  for (const TraceNode& node : graph.nodes) {
-    const bool logit = node.kind == TraceNodeKind::kLogit;
-    weights.push_back(!logit ? node.influence : probability > 0 ? node.probability / probability : 1);
-  }
-  return weights;
-}
-
 std::map<std::pair<int, int>, Flow> sum_flows(const TraceGraph& graph, const Groups& groups) {
-  std::vector<double> incoming(graph.nodes.size(), 0);
-  for (const TraceLink& link : graph.links)
-    incoming[static_cast<size_t>(link.target)] += std::abs(link.weight);
-  const std::vector<double> weights = target_weights(graph);
+  const std::vector<double> parts = parts_in_answer(graph);
   std::map<std::pair<int, int>, Flow> flows;
   for (const TraceLink& link : graph.links) {
     const size_t target = static_cast<size_t>(link.target);
     const int from = groups.of_node[static_cast<size_t>(link.source)], to = groups.of_node[target];
-    if (from < 0 || to < 0 || from == to || incoming[target] <= 0) continue;
+    if (from < 0 || to < 0 || from == to || parts[target] <= 0) continue;
     Flow& flow = flows[{from, to}];
-    const double share = weights[target] / incoming[target];
-    flow.weight += link.weight * share;
+    flow.weight += link.weight * parts[target];
     for (const HeadShare& head : link.heads) {
-      flow.heads[head.head] += std::abs(head.weight) * share;
-      flow.heads_total += std::abs(head.weight) * share;
+      flow.heads[head.head] += std::abs(head.weight) * parts[target];
+      flow.heads_total += std::abs(head.weight) * parts[target];
     }
   }
   return flows;
@@ -190,14 +173,37 @@ std::vector<draw::TraceMove> choose_moves(const TraceGraph& graph, const Groups&
 
 }  // namespace
 
-std::string explain_in_one_line(const HeadExplanation& explanation, size_t most) {
+std::vector<double> parts_in_answer(const TraceGraph& graph) {
+  std::vector<double> incoming(graph.nodes.size(), 0), parts;
+  for (const TraceLink& link : graph.links)
+    incoming[static_cast<size_t>(link.target)] += std::abs(link.weight);
+  double probability = 0;  // targets count 1 in all, by their probabilities; every other node by its own influence
+  for (const TraceNode& node : graph.nodes)
+    probability += node.kind == TraceNodeKind::kLogit ? node.probability : 0;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const TraceNode& node = graph.nodes[n];
+    const double weight = node.kind != TraceNodeKind::kLogit ? node.influence
+                          : probability > 0                  ? node.probability / probability
+                                                             : 1;
+    parts.push_back(incoming[n] > 0 ? weight / incoming[n] : 0);
+  }
+  return parts;
+}
+
+std::string list_heads(const HeadExplanation& explanation, size_t most) {
   const size_t needed = static_cast<size_t>(explanation.needed);
-  std::string line = fmt::format("{} head{} {} {:.0f} % of key {} -> query {}", needed,
-                                 needed == 1 ? "" : "s", needed == 1 ? "carries" : "carry",
-                                 100 * explanation.share, explanation.from, explanation.to);
+  std::string line;
   for (size_t n = 0; n < std::min({needed, most, explanation.heads.size()}); ++n)
-    line += (n == 0 ? ": " : ", ") + explanation.heads[n].head.name();
+    line += (n == 0 ? "" : ", ") + explanation.heads[n].head.name();
   return line + (needed > most ? ", ..." : "");
+}
+
+std::string explain_in_one_line(const HeadExplanation& explanation, size_t most) {
+  const bool one = explanation.needed == 1;
+  const std::string heads = list_heads(explanation, most);
+  return fmt::format("{} head{} {} {:.0f} % of key {} -> query {}{}{}", explanation.needed, one ? "" : "s",
+                     one ? "carries" : "carry", 100 * explanation.share, explanation.from, explanation.to,
+                     heads.empty() ? "" : ": ", heads);
 }
 
 draw::TracePanel make_trace_panel(const TracePicture& picture) {

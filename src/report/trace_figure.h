@@ -1,7 +1,6 @@
 // Traced prompts as the figure of draw/trace_diagram.h: nodes gathered by token and range of layers, the
-// links between those groups weighted by how much of the answer's influence they bring, and the heads that
-// carry it. A link's weight here is its share of what reaches its target, times the target's own influence;
-// that makes links into different features comparable, as their own units (pre-activations) are not.
+// links between those groups weighted by their parts in what reaches the answer, and the heads that carry it. Parts make
+// links into different features comparable, as their own units (pre-activations) are not.
 #pragma once
 #include <optional>
 #include <string>
@@ -22,6 +21,13 @@ struct TracePicture {
   std::optional<HeadExplanation> explanation;  // the caption, and which tokens are framed
   NodeLabels labels;
 };
+
+// By node: what one unit of effect on it is worth to the answer. Times a link's weight it is the link's part in what
+// reaches the answer: the share it has of all that reaches its target, times the target's own influence.
+std::vector<double> parts_in_answer(const TraceGraph& graph);
+
+// "L11H7, L10H1, ...": the heads that carry the share, at most `most` named.
+std::string list_heads(const HeadExplanation& explanation, size_t most);
 
 // "5 heads carry 80 % of key 5 -> query 8: L11H7, L10H1, ..."; at most `most` heads named.
 std::string explain_in_one_line(const HeadExplanation& explanation, size_t most);

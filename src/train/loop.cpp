@@ -48,6 +48,7 @@ class Loop {
     std::optional<MetricsLog> metrics;
     if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
     Progress bar(options_.name, clock_.total(), clock_.unit());
+    bar.skip(clock_.done(step_));
     interval_start_ = Clock::now();
     clock_.start();
     while (!clock_.is_over(step_)) {

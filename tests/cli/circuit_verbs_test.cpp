@@ -105,6 +105,24 @@ TEST(CircuitVerb, ExportsEveryGraphEdgeAsMib) {
   }
 }
 
+TEST(CircuitVerb, ATaskTheModelDoesNotDoIsRefusedAndLeavesNothing) {
+  const ScratchFolder scratch;
+  const json fixture = json::parse(read_file("tests/data/copy_heads.json"));
+  json line = {{"clean", fixture["clean"][0]}, {"corrupt", fixture["corrupt"][0]}};
+  for (size_t i = 25; i < 50; ++i) {  // answer and wrong the other way round
+    line["at"].push_back(i);
+    line["answer"].push_back(fixture["corrupt"][0][i - 24]);
+    line["wrong"].push_back(fixture["clean"][0][i + 1]);
+  }
+  std::ofstream(scratch / "task.jsonl") << line.dump() << "\n";
+  const ProgramResult run = run_openwork({"circuit", "openwork-8m", "--task", scratch / "task.jsonl", "--sweep",
+                                          scratch / "kept.sweep", "--json", scratch / "result.json"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find("the model does not do this task"), std::string::npos) << run.err;
+  EXPECT_FALSE(std::filesystem::exists(scratch / "kept.sweep"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "result.json"));
+}
+
 TEST(CircuitVerb, BadInputIsOneLine) {
   const ScratchFolder scratch;
   std::ofstream(scratch / "unequal.jsonl")

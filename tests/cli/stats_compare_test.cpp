@@ -119,7 +119,7 @@ TEST(Compare, MakesAPageThatStandsAlone) {
   EXPECT_THAT(result.out, HasSubstr("index.html"));
   const std::string html = read_file(scratch / "report/index.html");
   for (const char* id :
-       {"found", "models", "heads", "statistics", "scatter", "circuits", "text", "protocol"}) {
+       {"found", "models", "heads", "statistics", "scatter", "circuits", "trace", "text", "protocol"}) {
     EXPECT_THAT(html, HasSubstr("<section id=\"" + std::string(id) + "\">"));
   }
   size_t pictures = 0;
@@ -128,7 +128,7 @@ TEST(Compare, MakesAPageThatStandsAlone) {
     ++pictures;
   EXPECT_EQ(pictures, 128u);
   for (const char* file :
-       {"heads", "scatter", "classes", "density", "change", "prompts", "circuit_copy", "effects_copy"}) {
+       {"heads", "scatter", "classes", "density", "change", "prompts", "circuit_copy", "effects_copy", "trace"}) {
     for (const char* ending : {".svg", ".png"})
       EXPECT_TRUE(fs::exists(scratch.path() / "report/figures" / (std::string(file) + ending)))
           << file << ending;
@@ -140,6 +140,10 @@ TEST(Compare, MakesAPageThatStandsAlone) {
   EXPECT_EQ(json["tasks"][0]["models"][0]["circuit"], json["tasks"][0]["models"][1]["circuit"]);
   EXPECT_EQ(json["samples"][0]["continuations"][0], json["samples"][0]["continuations"][1]);
   EXPECT_TRUE(json["protocol"].contains("models"));
+  ASSERT_EQ(json["trace"].size(), 2u);
+  EXPECT_EQ(json["trace"][0]["explanation"], json["trace"][1]["explanation"]);
+  EXPECT_FALSE(json["trace"][0]["transcoders"].is_null()) << "the model's own";
+  EXPECT_LE(json["trace"][0]["sums"]["effects"].get<double>(), 1e-4);
 }
 
 TEST(Compare, ShowsAOneTokenPrompt) {
@@ -151,6 +155,7 @@ TEST(Compare, ShowsAOneTokenPrompt) {
                     scratch / "report"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(read_file(scratch / "report/index.html"), HasSubstr("data-head=\"L0H0\""));
+  EXPECT_THAT(result.err, HasSubstr("the prompt is not traced: it is one token"));
 }
 
 TEST(Compare, RefusesWhatItCannotCompare) {

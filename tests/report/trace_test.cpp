@@ -199,7 +199,9 @@ TEST(TraceFigure, SaysHowManyHeadsInOneLine) {
                               .to = 8,
                               .share = 0.8,
                               .needed = 3,
-                              .heads = {{{11, 7}, 3}, {{10, 1}, 2}, {{9, 0}, 1}, {{1, 1}, 0.1}}};
+                              .heads = {{{11, 7}, 3}, {{10, 1}, 2}, {{9, 0}, 1}, {{1, 1}, 0.1}},
+                              .signed_heads = {},
+                              .flows = {}};
   EXPECT_EQ(explain_in_one_line(explanation, 5),
             "3 heads carry 80 % of key 5 -> query 8: L11H7, L10H1, L9H0");
   EXPECT_EQ(explain_in_one_line(explanation, 2), "3 heads carry 80 % of key 5 -> query 8: L11H7, L10H1, ...");
