@@ -208,8 +208,8 @@ std::vector<size_t> order_by_score(const std::vector<double>& scores) {
   return order;
 }
 
-OrderedCurve choose_order(const std::vector<double>& scores, const KeepOrdered& keep, const PromptMetrics& all,
-                          const CircuitSettings& settings) {
+OrderedCurve choose_order(const std::vector<double>& scores, const KeepOrdered& keep,
+                          const PromptMetrics& all, const CircuitSettings& settings) {
   const auto total = static_cast<int64_t>(scores.size());
   const auto trace = [&](const std::vector<double>& keys, bool by_size) {
     OrderedCurve ordered{.order = order_by_score(keys), .curve = {}, .by_size = by_size};

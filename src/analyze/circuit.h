@@ -45,7 +45,7 @@ struct DrawnEdge {
 struct Circuit {
   std::vector<std::string> order;  // heads: all of them; edges: those of the circuit; best first
   std::vector<double> scores;      // as many
-  bool by_size = false;            // ordered by size of score, not by signed score: edges, where it needs fewer
+  bool by_size = false;  // ordered by size of score, not by signed score: edges, where it needs fewer
   int64_t candidates = 0;
   CircuitCurve curve;
   PromptMetrics corrupt;

@@ -22,14 +22,14 @@ struct OrderedCurve {
   bool by_size = false;
 };
 // The metrics with the first `count` candidates of an order kept, for each of the counts.
-using KeepOrdered =
-    std::function<std::vector<PromptMetrics>(const OrderedCurve& ordered, const std::vector<int64_t>& counts)>;
+using KeepOrdered = std::function<std::vector<PromptMetrics>(const OrderedCurve& ordered,
+                                                             const std::vector<int64_t>& counts)>;
 
 // The candidates by signed score or, edges alone, by its size: whichever reaches the threshold with fewer.
 // Neither is the better one everywhere: what lowers the metric is best left out where scores are right, but
 // estimates of opposite sign often belong together and go wrong when one half is kept.
-OrderedCurve choose_order(const std::vector<double>& scores, const KeepOrdered& keep, const PromptMetrics& all,
-                          const CircuitSettings& settings);
+OrderedCurve choose_order(const std::vector<double>& scores, const KeepOrdered& keep,
+                          const PromptMetrics& all, const CircuitSettings& settings);
 
 // How far estimates and exact effects of the same parts agree.
 Agreement compare_scores(const std::vector<double>& estimates, const std::vector<double>& exact);

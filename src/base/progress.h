@@ -27,7 +27,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void skip(uint64_t amount) { done_ += amount, skipped_ += amount; }  // done before: says nothing of the speed
+  void skip(uint64_t amount) {
+    done_ += amount, skipped_ += amount;
+  }  // done before: says nothing of the speed
   void advance(uint64_t amount) { set(done_ + amount); }
   void set(uint64_t done, std::string_view detail = "");
 

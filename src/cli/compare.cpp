@@ -120,8 +120,9 @@ void run_compare(CompareOptions& options) {
 
 void add_compare_verb(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* verb = app.add_subcommand(
-      "compare", "a dense model beside its sparse twin: one page with heads, statistics, circuits, a traced prompt, text");
+  CLI::App* verb = app.add_subcommand("compare",
+                                      "a dense model beside its sparse twin: one page with heads, "
+                                      "statistics, circuits, a traced prompt, text");
   verb->add_option("MODEL", options->models, "DENSE SPARSE (default: the built-in pair)")
       ->type_name("")
       ->expected(0, 2);

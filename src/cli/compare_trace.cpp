@@ -22,9 +22,8 @@ std::string mark_position(const TraceGraph& graph, int64_t position) {
 
 TracedModelRecord to_record(const ModelTrace& trace) {
   const TraceGraph& graph = trace.graph;
-  const auto answer = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const TraceNode& node) {
-    return node.kind == TraceNodeKind::kLogit;
-  });
+  const auto answer = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                   [](const TraceNode& node) { return node.kind == TraceNodeKind::kLogit; });
   return {.name = short_name(trace.name),
           .answer = draw::mark_token(trace.labels[static_cast<size_t>(answer - graph.nodes.begin())]),
           .probability = answer->probability,
@@ -77,7 +76,8 @@ std::optional<TraceRecord> TraceComparison::finish(const nlohmann::json& protoco
     record.models.push_back(to_record(trace));
     record.json.push_back(trace_json(trace, options_.top));
   }
-  record.figures.push_back({"trace", "The prompt's tokens, the features or MLPs and heads between, and the answer.",
+  record.figures.push_back({"trace",
+                            "The prompt's tokens, the features or MLPs and heads between, and the answer.",
                             draw_model_traces(traces_, given_, protocol)});
   return record;
 }

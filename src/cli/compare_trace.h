@@ -1,5 +1,5 @@
-// The part of `compare` that traces the page's prompt: which heads carry what moves between two tokens, in each
-// model.
+// The part of `compare` that traces the page's prompt: which heads carry what moves between two tokens, in
+// each model.
 #pragma once
 #include <optional>
 #include <string>
@@ -15,7 +15,8 @@ class TraceComparison {
  public:
   explicit TraceComparison(const CompareOptions& options);
 
-  // A prompt that cannot be traced here (one token, too many, another dtype than fp32) is left out with a note.
+  // A prompt that cannot be traced here (one token, too many, another dtype than fp32) is left out with a
+  // note.
   void add_model(const Transformer& model, const std::string& name);
 
   std::optional<TraceRecord> finish(const nlohmann::json& protocol) const;

@@ -33,8 +33,8 @@ class KeptSweep {
  public:
   KeptSweep(const std::string& file, const CommonOptions& common, const nlohmann::json& key, Ranks& ranks);
   Sweep& sweep() { return sweep_; }
-  // Runs `work` and leaves the ranks; a sweep that was stopped leaves the program with 128 + signal, one that was
-  // refused leaves no file.
+  // Runs `work` and leaves the ranks; a sweep that was stopped leaves the program with 128 + signal, one that
+  // was refused leaves no file.
   void guard(const std::function<void()>& work);
 
  private:

@@ -82,8 +82,8 @@ int64_t read_target(const TracedModel& traced, const std::string& text) {
              "--target", "give one token, with its space where it has one");
 }
 
-// The tokens that something is moved from, by the absolute head shares of their links, each as its part in what
-// reaches the answer.
+// The tokens that something is moved from, by the absolute head shares of their links, each as its part in
+// what reaches the answer.
 std::vector<MovedFrom> find_moved(const TraceGraph& graph, int64_t to) {
   const std::vector<double> parts = parts_in_answer(graph);
   std::vector<double> sums(graph.ids.size(), 0);

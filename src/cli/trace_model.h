@@ -61,8 +61,8 @@ TracePrompt read_trace_prompt(const TracedModel& traced, const std::vector<int64
                               const std::string& text, const std::vector<std::string>& targets,
                               const std::string& from, const std::string& to);
 
-// How much of what is moved to one token comes from each earlier one: absolute head shares of the graph's links, each
-// as its part in what reaches the answer.
+// How much of what is moved to one token comes from each earlier one: absolute head shares of the graph's
+// links, each as its part in what reaches the answer.
 struct MovedFrom {
   int64_t position = 0;
   double share = 0;
@@ -87,8 +87,8 @@ size_t write_features(const std::string& folder, const TracedModel& traced, cons
 
 ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt, const TraceOptions& options);
 
-// The one prompt that was given, in this model's tokens; takes the tokenizer along. Where `first`, another model's
-// trace, has the same tokens, the same two are asked about.
+// The one prompt that was given, in this model's tokens; takes the tokenizer along. Where `first`, another
+// model's trace, has the same tokens, the same two are asked about.
 ModelTrace trace_given(TracedModel& traced, const GivenPrompts& given, const TraceOptions& options,
                        const ModelTrace* first);
 

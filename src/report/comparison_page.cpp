@@ -77,8 +77,9 @@ void add_trace_findings(const ComparisonRecord& record, std::vector<std::string>
   std::vector<std::string> counts;
   for (const TracedModelRecord& model : record.trace->models)
     counts.push_back(fmt::format("{} of {} heads in {}", model.heads_needed, model.heads, model.name));
-  out.push_back(fmt::format("One prompt: {:g} % of what moves from {} to {} needs {}.", 100 * record.trace->share,
-                            record.trace->from, record.trace->to, fmt::join(counts, ", ")));
+  out.push_back(fmt::format("One prompt: {:g} % of what moves from {} to {} needs {}.",
+                            100 * record.trace->share, record.trace->from, record.trace->to,
+                            fmt::join(counts, ", ")));
 }
 
 nlohmann::json to_json(const TaskRecord& task) {
@@ -108,8 +109,7 @@ void write_figures(const ComparisonRecord& record, const fs::path& folder) {
   figures.insert(figures.end(), record.scatter.begin(), record.scatter.end());
   for (const TaskRecord& task : record.tasks)
     figures.insert(figures.end(), task.figures.begin(), task.figures.end());
-  if (record.trace)
-    figures.insert(figures.end(), record.trace->figures.begin(), record.trace->figures.end());
+  if (record.trace) figures.insert(figures.end(), record.trace->figures.begin(), record.trace->figures.end());
   for (const NamedFigure& figure : figures) {
     draw::write_figure(figure.figure, folder / (figure.name + ".svg"));
     draw::write_figure(figure.figure, folder / (figure.name + ".png"));

@@ -270,7 +270,8 @@ std::string trace_section(const ComparisonRecord& record) {
   if (!record.trace) return "";
   const TraceRecord& trace = *record.trace;
   std::string out = fmt::format(
-      "<p class=\"soft\">Exact linear effects with attention patterns, norms and gates held as the prompt has "
+      "<p class=\"soft\">Exact linear effects with attention patterns, norms and gates held as the prompt "
+      "has "
       "them, {} as nodes. Counted below: the heads that carry {} of what moves from {} to {}.</p>\n"
       "<p class=\"mono small\">{}</p>\n",
       trace.features ? "transcoders' features" : "whole MLPs", percent(trace.share), escape_html(trace.from),

@@ -177,7 +177,8 @@ std::vector<double> parts_in_answer(const TraceGraph& graph) {
   std::vector<double> incoming(graph.nodes.size(), 0), parts;
   for (const TraceLink& link : graph.links)
     incoming[static_cast<size_t>(link.target)] += std::abs(link.weight);
-  double probability = 0;  // targets count 1 in all, by their probabilities; every other node by its own influence
+  double probability =
+      0;  // targets count 1 in all, by their probabilities; every other node by its own influence
   for (const TraceNode& node : graph.nodes)
     probability += node.kind == TraceNodeKind::kLogit ? node.probability : 0;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {

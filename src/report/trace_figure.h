@@ -1,6 +1,6 @@
 // Traced prompts as the figure of draw/trace_diagram.h: nodes gathered by token and range of layers, the
-// links between those groups weighted by their parts in what reaches the answer, and the heads that carry it. Parts make
-// links into different features comparable, as their own units (pre-activations) are not.
+// links between those groups weighted by their parts in what reaches the answer, and the heads that carry it.
+// Parts make links into different features comparable, as their own units (pre-activations) are not.
 #pragma once
 #include <optional>
 #include <string>
@@ -22,8 +22,9 @@ struct TracePicture {
   NodeLabels labels;
 };
 
-// By node: what one unit of effect on it is worth to the answer. Times a link's weight it is the link's part in what
-// reaches the answer: the share it has of all that reaches its target, times the target's own influence.
+// By node: what one unit of effect on it is worth to the answer. Times a link's weight it is the link's part
+// in what reaches the answer: the share it has of all that reaches its target, times the target's own
+// influence.
 std::vector<double> parts_in_answer(const TraceGraph& graph);
 
 // "L11H7, L10H1, ...": the heads that carry the share, at most `most` named.

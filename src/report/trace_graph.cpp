@@ -105,7 +105,8 @@ nlohmann::json make_node(const TraceGraph& graph, const TraceNode& node, bool fi
 // How many heads of a link are written: all of them, unless the file would grow past what viewers open.
 size_t heads_written(const TraceGraph& graph) {
   size_t entries = 0, carried = 0;
-  for (const TraceLink& link : graph.links) entries += link.heads.size(), carried += link.heads.empty() ? 0 : 1;
+  for (const TraceLink& link : graph.links)
+    entries += link.heads.size(), carried += link.heads.empty() ? 0 : 1;
   return entries <= kMostHeadEntries ? static_cast<size_t>(graph.layers * graph.heads)
                                      : std::max<size_t>(1, kMostHeadEntries / carried);
 }

@@ -156,7 +156,8 @@ TEST_F(CopyCircuit, EdgesOfTheDenseModelAreFoundByAttribution) {
   EXPECT_TRUE(std::is_sorted(edges.scores.begin(), edges.scores.end(), std::greater<>()));
 }
 
-// Candidates add up, but for a pair that is worth 4 together and misleads alone: its halves are estimated at +3 and -2.
+// Candidates add up, but for a pair that is worth 4 together and misleads alone: its halves are estimated at
+// +3 and -2.
 TEST(CircuitOrder, IsTheOneThatNeedsFewerEdges) {
   const auto needed = [](std::vector<double> scores, double pair_alone, CircuitLevel level) {
     const KeepOrdered keep = [&](const OrderedCurve& ordered, const std::vector<int64_t>& counts) {
@@ -177,7 +178,8 @@ TEST(CircuitOrder, IsTheOneThatNeedsFewerEdges) {
   EXPECT_EQ(together.curve.at_threshold, 2);
   EXPECT_EQ(together.order, (std::vector<size_t>{0, 1, 2, 3, 4, 5}));
   const OrderedCurve apart = needed({3, -2, 0.25, 0.25, 0.25, 0.25}, 4.5, CircuitLevel::kGraphEdge);
-  EXPECT_FALSE(apart.by_size) << "one half is as good: an order is as short as the other, and the signed one is taken";
+  EXPECT_FALSE(apart.by_size)
+      << "one half is as good: an order is as short as the other, and the signed one is taken";
   EXPECT_EQ(apart.curve.at_threshold, 1);
   const OrderedCurve heads = needed({3, -2, 0.25, 0.25, 0.25, 0.25}, -1, CircuitLevel::kHead);
   EXPECT_FALSE(heads.by_size) << "heads keep their signed order";

@@ -115,8 +115,9 @@ TEST(CircuitVerb, ATaskTheModelDoesNotDoIsRefusedAndLeavesNothing) {
     line["wrong"].push_back(fixture["clean"][0][i + 1]);
   }
   std::ofstream(scratch / "task.jsonl") << line.dump() << "\n";
-  const ProgramResult run = run_openwork({"circuit", "openwork-8m", "--task", scratch / "task.jsonl", "--sweep",
-                                          scratch / "kept.sweep", "--json", scratch / "result.json"});
+  const ProgramResult run =
+      run_openwork({"circuit", "openwork-8m", "--task", scratch / "task.jsonl", "--sweep",
+                    scratch / "kept.sweep", "--json", scratch / "result.json"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_NE(run.err.find("the model does not do this task"), std::string::npos) << run.err;
   EXPECT_FALSE(std::filesystem::exists(scratch / "kept.sweep"));

@@ -127,8 +127,8 @@ TEST(Compare, MakesAPageThatStandsAlone) {
        at = html.find("data-head=\"L", at + 1))
     ++pictures;
   EXPECT_EQ(pictures, 128u);
-  for (const char* file :
-       {"heads", "scatter", "classes", "density", "change", "prompts", "circuit_copy", "effects_copy", "trace"}) {
+  for (const char* file : {"heads", "scatter", "classes", "density", "change", "prompts", "circuit_copy",
+                           "effects_copy", "trace"}) {
     for (const char* ending : {".svg", ".png"})
       EXPECT_TRUE(fs::exists(scratch.path() / "report/figures" / (std::string(file) + ending)))
           << file << ending;

@@ -112,16 +112,18 @@ TEST(ComparisonPage, ShowsBlankHeadsAsBlankAndCountsThem) {
 
 TEST(ComparisonPage, SaysHowManyHeadsCarryThePrompt) {
   ComparisonRecord record = small_record();
-  record.trace = TraceRecord{.from = "a (0)",
-                             .to = "·<b> (1)",
-                             .share = 0.8,
-                             .features = true,
-                             .models = {{"dense", "·c", 0.25, 5, 8, "L0H0, ..."}, {"sparse", "·c", 0.5, 2, 8, "L0H1"}},
-                             .json = {{{"name", "dense"}}},
-                             .figures = {}};
+  record.trace =
+      TraceRecord{.from = "a (0)",
+                  .to = "·<b> (1)",
+                  .share = 0.8,
+                  .features = true,
+                  .models = {{"dense", "·c", 0.25, 5, 8, "L0H0, ..."}, {"sparse", "·c", 0.5, 2, 8, "L0H1"}},
+                  .json = {{{"name", "dense"}}},
+                  .figures = {}};
   EXPECT_THAT(list_findings(record),
-              testing::Contains("One prompt: 80 % of what moves from a (0) to ·<b> (1) needs 5 of 8 heads in dense, 2 of "
-                                "8 heads in sparse."));
+              testing::Contains(
+                  "One prompt: 80 % of what moves from a (0) to ·<b> (1) needs 5 of 8 heads in dense, 2 of "
+                  "8 heads in sparse."));
   EXPECT_EQ(to_json(record)["trace"], record.trace->json);
   EXPECT_TRUE(to_json(small_record())["trace"].is_null());
   const Page page = make_comparison_page(record);
