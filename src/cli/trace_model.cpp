@@ -313,7 +313,7 @@ ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt, co
   trace.bytes_needed =
       static_cast<double>(Tracer::bytes_needed(traced.model.config(), transcoders, tokens, settings));
   Tracer tracer(traced.model, transcoders, at::tensor(prompt.ids, at::kLong), settings);
-  Progress progress("tracing " + traced.name, 0, "nodes");
+  Progress progress("tracing " + traced.name, 0, " nodes");
   trace.graph = tracer.find_graph([&](int64_t done, int64_t all) {
     progress.set(static_cast<uint64_t>(done), fmt::format("of {}", all));
   });
