@@ -69,6 +69,11 @@ struct TraceGraph {
   SumCheck sums;
 };
 
+// By node: what one unit of effect on it is worth to the answer. Times a link's weight it is the link's part
+// in what reaches the answer: the share it has of all that reaches its target, times the target's own
+// influence.
+std::vector<double> parts_in_answer(const TraceGraph& graph);
+
 // Which heads carry what moves from one token to another: over all effects of sources at `from` on targets at
 // `to`, each head's absolute shares summed.
 struct HeadExplanation {

@@ -173,24 +173,6 @@ std::vector<draw::TraceMove> choose_moves(const TraceGraph& graph, const Groups&
 
 }  // namespace
 
-std::vector<double> parts_in_answer(const TraceGraph& graph) {
-  std::vector<double> incoming(graph.nodes.size(), 0), parts;
-  for (const TraceLink& link : graph.links)
-    incoming[static_cast<size_t>(link.target)] += std::abs(link.weight);
-  double probability =
-      0;  // targets count 1 in all, by their probabilities; every other node by its own influence
-  for (const TraceNode& node : graph.nodes)
-    probability += node.kind == TraceNodeKind::kLogit ? node.probability : 0;
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const TraceNode& node = graph.nodes[n];
-    const double weight = node.kind != TraceNodeKind::kLogit ? node.influence
-                          : probability > 0                  ? node.probability / probability
-                                                             : 1;
-    parts.push_back(incoming[n] > 0 ? weight / incoming[n] : 0);
-  }
-  return parts;
-}
-
 std::string list_heads(const HeadExplanation& explanation, size_t most) {
   const size_t needed = static_cast<size_t>(explanation.needed);
   std::string line;

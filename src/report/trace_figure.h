@@ -22,11 +22,6 @@ struct TracePicture {
   NodeLabels labels;
 };
 
-// By node: what one unit of effect on it is worth to the answer. Times a link's weight it is the link's part
-// in what reaches the answer: the share it has of all that reaches its target, times the target's own
-// influence.
-std::vector<double> parts_in_answer(const TraceGraph& graph);
-
 // "L11H7, L10H1, ...": the heads that carry the share, at most `most` named.
 std::string list_heads(const HeadExplanation& explanation, size_t most);
 

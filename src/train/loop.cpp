@@ -48,9 +48,9 @@ class Loop {
     std::optional<MetricsLog> metrics;
     if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
     Progress bar(options_.name, clock_.total(), clock_.unit());
-    bar.skip(clock_.done(step_));
     interval_start_ = Clock::now();
     clock_.start();
+    bar.skip(clock_.done(step_));
     while (!clock_.is_over(step_)) {
       const Ranks::Wait wait_for_news = clock_.start_news();
       run_step();

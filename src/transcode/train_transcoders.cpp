@@ -51,8 +51,8 @@ class TranscoderTraining {
     std::optional<MetricsLog> metrics;
     if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
     Progress bar("transcode", clock_.total(), clock_.unit());
-    bar.skip(clock_.done(step_));
     clock_.start();
+    bar.skip(clock_.done(step_));
     interval_start_ = clock_.seconds();
     while (!clock_.is_over(step_)) {
       const Ranks::Wait wait_for_news = clock_.start_news();
