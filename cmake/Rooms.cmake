@@ -36,7 +36,8 @@ function(openwork_test name)
     target_link_libraries(${name} PRIVATE Libtorch::torch_cpu)
     target_precompile_headers(${name} REUSE_FROM openwork_pch)
   endif()
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
+    INSTALL_RPATH "$ORIGIN/..;${Libtorch_LIB}")
   gtest_discover_tests(${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" DISCOVERY_TIMEOUT 120
     PROPERTIES TIMEOUT 900 ENVIRONMENT "OPENWORK_PROGRAM=${CMAKE_BINARY_DIR}/openwork")
 endfunction()

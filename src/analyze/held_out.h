@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "analyze/interval.h"
+#include "base/interval.h"
 #include "model/transformer.h"
 #include "text/documents.h"
 #include "train/ranks.h"

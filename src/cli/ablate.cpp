@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "analyze/ablation.h"
-#include "analyze/interval.h"
+#include "analyze/circuits/ablation.h"
+#include "base/interval.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/open.h"

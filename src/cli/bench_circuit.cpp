@@ -8,8 +8,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "analyze/ablation.h"
-#include "analyze/circuit.h"
+#include "analyze/circuits/ablation.h"
+#include "analyze/circuits/circuit.h"
 #include "cli/bench.h"
 #include "cli/open.h"
 #include "cli/task_options.h"

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyze/trace.h"
-#include "analyze/trace_targets.h"
+#include "analyze/trace/trace.h"
+#include "analyze/trace/trace_targets.h"
 #include "base/progress.h"
 #include "cli/bench.h"
 #include "cli/open.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/circuit.h"
+#include "analyze/circuits/circuit.h"
 #include "draw/figure.h"
 
 namespace openwork {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/circuit.h"
+#include "analyze/circuits/circuit.h"
 #include "cli/circuit_figure.h"
 #include "cli/common.h"
 #include "cli/task_options.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "analyze/patterns.h"
+#include "analyze/heads/patterns.h"
 #include "draw/cells.h"
 #include "draw/head_grid.h"
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "analyze/model_comparison.h"
+#include "analyze/heads/model_comparison.h"
 #include "base/error.h"
 #include "cli/compare_model.h"
 #include "cli/compare_task.h"

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analyze/correlation.h"
-#include "analyze/head_classes.h"
-#include "analyze/head_statistics.h"
+#include "base/correlation.h"
+#include "analyze/heads/head_classes.h"
+#include "analyze/heads/head_statistics.h"
 #include "analyze/held_out.h"
 #include "base/error.h"
 #include "base/parallel.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/patterns.h"
+#include "analyze/heads/patterns.h"
 #include "cli/common.h"
 #include "cli/prompt_source.h"
 #include "cli/statistics.h"

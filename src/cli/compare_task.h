@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/circuit.h"
+#include "analyze/circuits/circuit.h"
 #include "cli/compare_model.h"
 #include "model/transformer.h"
 

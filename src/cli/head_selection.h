@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/patterns.h"
+#include "analyze/heads/patterns.h"
 #include "model/config.h"
 
 namespace openwork {

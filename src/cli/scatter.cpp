@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "analyze/correlation.h"
-#include "analyze/patterns.h"
+#include "base/correlation.h"
+#include "analyze/heads/patterns.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "cli/figure_options.h"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "analyze/head_statistics.h"
+#include "analyze/heads/head_statistics.h"
 #include "cli/common.h"
 #include "cli/prompt_source.h"
 

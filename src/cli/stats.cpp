@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analyze/head_classes.h"
-#include "analyze/head_statistics.h"
-#include "analyze/model_comparison.h"
-#include "analyze/pattern_numbers.h"
+#include "analyze/heads/head_classes.h"
+#include "analyze/heads/head_statistics.h"
+#include "analyze/heads/model_comparison.h"
+#include "analyze/heads/pattern_numbers.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/common.h"

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "analyze/circuit.h"
+#include "analyze/circuits/circuit.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "io/json.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/patterns.h"
+#include "analyze/heads/patterns.h"
 #include "cli/task_options.h"
 
 namespace openwork {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "analyze/sweep.h"
-#include "analyze/task.h"
+#include "analyze/circuits/sweep.h"
+#include "analyze/circuits/task.h"
 #include "cli/common.h"
 #include "model/transformer.h"
 #include "train/stop.h"

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <map>
 
-#include "analyze/correlation.h"
+#include "base/correlation.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/head_selection.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/trace.h"
+#include "analyze/trace/trace.h"
 #include "cli/figure_options.h"
 #include "cli/open.h"
 #include "cli/prompt_source.h"

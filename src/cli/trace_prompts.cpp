@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "analyze/interval.h"
+#include "base/interval.h"
 #include "base/error.h"
 #include "cli/figure_options.h"
 #include "io/json.h"

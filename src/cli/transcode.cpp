@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "analyze/interval.h"
+#include "base/interval.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/open.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "analyze/head_classes.h"
+#include "analyze/heads/head_classes.h"
 #include "io/atomic_file.h"
 #include "io/safe_files.h"
 #include "report/comparison_sections.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/interval.h"
+#include "base/interval.h"
 #include "report/statistics_figures.h"
 #include "report/statistics_tables.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "analyze/head_classes.h"
+#include "analyze/heads/head_classes.h"
 #include "draw/figure.h"
 #include "report/head_sprites.h"
 #include "report/html.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analyze/head_classes.h"
+#include "analyze/heads/head_classes.h"
 #include "draw/paired_change.h"
 #include "draw/stacked_bars.h"
 #include "draw/strip_chart.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "analyze/head_classes.h"
+#include "analyze/heads/head_classes.h"
 
 namespace openwork {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/head_records.h"
+#include "analyze/heads/head_records.h"
 
 namespace openwork {
 

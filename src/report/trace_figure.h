@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/trace_records.h"
+#include "analyze/trace/trace_records.h"
 #include "draw/trace_diagram.h"
 
 namespace openwork {

@@ -1,4 +1,4 @@
-#include "analyze/ablation.h"
+#include "analyze/circuits/ablation.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <csignal>
 
-#include "analyze/sweep.h"
+#include "analyze/circuits/sweep.h"
 #include "analyze/tasks.h"
 #include "base/error.h"
 #include "model/load.h"

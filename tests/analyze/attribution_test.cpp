@@ -1,11 +1,11 @@
-#include "analyze/attribution.h"
+#include "analyze/circuits/attribution.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "analyze/edge_runner.h"
+#include "analyze/circuits/edge_runner.h"
 #include "analyze/tasks.h"
 #include "base/error.h"
 #include "model/architecture.h"

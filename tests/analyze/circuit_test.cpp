@@ -1,4 +1,4 @@
-#include "analyze/circuit.h"
+#include "analyze/circuits/circuit.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyze/circuit_parts.h"
+#include "analyze/circuits/circuit_parts.h"
 #include "analyze/tasks.h"
 #include "base/error.h"
 #include "model/load.h"

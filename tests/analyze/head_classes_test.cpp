@@ -1,11 +1,11 @@
 // The classifier on drawn patterns: one of each class, and mixtures of two.
-#include "analyze/head_classes.h"
+#include "analyze/heads/head_classes.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "analyze/pattern_numbers.h"
+#include "analyze/heads/pattern_numbers.h"
 
 namespace openwork {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <cmath>
 
-#include "analyze/head_interaction.h"
-#include "analyze/head_statistics.h"
-#include "analyze/model_comparison.h"
-#include "analyze/permutation_test.h"
-#include "analyze/redundancy.h"
+#include "analyze/heads/head_interaction.h"
+#include "analyze/heads/head_statistics.h"
+#include "analyze/heads/model_comparison.h"
+#include "base/permutation_test.h"
+#include "analyze/heads/redundancy.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "model/load.h"

@@ -1,6 +1,6 @@
 // Statistics against numbers worked out by hand, and against the same numbers computed plainly from a model's
 // own patterns.
-#include "analyze/head_statistics.h"
+#include "analyze/heads/head_statistics.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -9,9 +9,9 @@
 #include <cmath>
 #include <set>
 
-#include "analyze/head_classes.h"
-#include "analyze/pattern_numbers.h"
-#include "analyze/prompt_interval.h"
+#include "analyze/heads/head_classes.h"
+#include "analyze/heads/pattern_numbers.h"
+#include "base/prompt_interval.h"
 #include "base/error.h"
 #include "model/load.h"
 

@@ -1,4 +1,4 @@
-#include "analyze/influence.h"
+#include "analyze/trace/influence.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Patterns as visit_patterns hands them out, and how alike two of them are.
-#include "analyze/patterns.h"
+#include "analyze/heads/patterns.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <mutex>
 
-#include "analyze/correlation.h"
+#include "base/correlation.h"
 #include "model/load.h"
 
 namespace openwork {

@@ -1,4 +1,4 @@
-#include "analyze/task.h"
+#include "analyze/circuits/task.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

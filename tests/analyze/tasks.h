@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "analyze/task.h"
+#include "analyze/circuits/task.h"
 
 namespace openwork {
 

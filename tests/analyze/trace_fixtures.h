@@ -3,7 +3,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "analyze/trace.h"
+#include "analyze/trace/trace.h"
 
 namespace openwork {
 

@@ -1,6 +1,6 @@
 // Tracing where the answer is known otherwise: a toy model worked out by hand, gradients of the frozen model,
 // and what must be refused.
-#include "analyze/trace.h"
+#include "analyze/trace/trace.h"
 
 #include <gtest/gtest.h>
 

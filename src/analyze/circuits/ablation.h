@@ -1,0 +1,108 @@
+// Ablation (METHOD 4): what a task's metric becomes when parts of a model are replaced by zero, by their mean
+// over the corrupt prompts (per position) or by their value in the corrupt run. Parts are heads (at z), a
+// head's query, key or value, MLPs, and single attention edges (the term A_ij v_j, nothing renormalised).
+//   AblationRunner runner(model, task, AblationKind::kMean);
+//   auto metrics = runner.run({{head_part(5, 1)}, {head_part(6, 0), mlp_part(3)}});   //
+//   [intervention][prompt]
+// Exact, and quick: an intervention starts at its lowest layer from the clean run's stream, stops at the
+// positions read, and many interventions share one pass. The ranks of a job share the passes: all call the
+// same functions with the same arguments, and all have the same results.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyze/circuits/circuit_curve.h"
+#include "analyze/circuits/task.h"
+#include "analyze/circuits/task_metric.h"
+#include "model/transformer.h"
+
+namespace openwork {
+
+class Ranks;
+
+enum class AblationKind { kZero, kMean, kInterchange };
+const char* ablation_name(AblationKind kind);
+AblationKind parse_ablation(const std::string& name);
+
+struct Part {
+  enum class Kind { kHead, kQuery, kKey, kValue, kMlp, kEdge };
+  Kind kind = Kind::kHead;
+  int32_t layer = 0, head = 0;
+  int32_t query = 0, key = 0;  // of an attention edge
+  auto operator<=>(const Part&) const = default;
+};
+
+inline Part head_part(int64_t layer, int64_t head) {
+  return {Part::Kind::kHead, static_cast<int32_t>(layer), static_cast<int32_t>(head)};
+}
+inline Part mlp_part(int64_t layer) {
+  return {Part::Kind::kMlp, static_cast<int32_t>(layer)};
+}
+
+// `L5H1`, `L5H1<q>`, `m3`, `L5H1:8<-5` and back; parsing refuses names that are none, layers, heads and
+// positions that the model or the prompts have not. Keys and values belong to a whole group of heads where
+// heads share them.
+std::string to_string(const Part& part);
+Part parse_part(const std::string& name, const ModelConfig& config, int64_t tokens);
+
+// Parts that are replaced together in one run.
+using Intervention = std::vector<Part>;
+
+// The clean run, and what replaces each part.
+class AblationRunner {
+ public:
+  AblationRunner(const Transformer& model, const Task& task, AblationKind kind, Ranks* ranks = nullptr);
+  ~AblationRunner();
+
+  const PromptMetrics& clean() const { return clean_; }
+  const PromptMetrics& corrupt() const { return corrupt_; }
+  const ModelConfig& config() const { return model_.config(); }
+  const TaskMetricReader& reader() const { return reader_; }
+  int64_t tokens() const { return reader_.tokens(); }
+  Ranks* ranks() const { return ranks_; }
+
+  // The metric of each intervention on each prompt. `done` is told how many are finished, with their results,
+  // after each pass: indices into `interventions` and metrics.
+  using Done = std::function<void(const std::vector<size_t>&, const std::vector<PromptMetrics>&)>;
+  std::vector<PromptMetrics> run(const std::vector<Intervention>& interventions, const Done& done = nullptr);
+
+  // Attention edges of one layer that are open in any prompt, clean or corrupt: [H, T, T] bool. All causal
+  // ones where the model has no gates.
+  Tensor open_edges(int64_t layer);
+
+  // What replaces an activation: [P or 1, T, ...], broadcast over prompts. Undefined for zero.
+  Tensor replacement(Site site, int64_t layer);
+  // The same from values of the corrupt run [P, ...] that the caller has made of recorded ones: [P or 1,
+  // ...].
+  Tensor make_replacement(const Tensor& corrupt) const;
+  // An activation of the clean or corrupt run, [P, T, ...]; recorded on first use, for all layers.
+  Tensor recorded(bool clean, Site site, int64_t layer);
+
+ private:
+  struct Batch;  // the interventions of one pass
+  std::vector<Batch> make_batches(const std::vector<Intervention>& interventions) const;
+  std::vector<PromptMetrics> run_batch(const Batch& batch);
+  Tensor start_batch(const Batch& batch, const ForwardOptions& options);
+  void add_taps(const Batch& batch, Taps& taps);
+  void add_edge_taps(const std::vector<const Intervention*>& entries, int64_t layer, Taps& taps);
+  Tensor replaced_terms(const Tensor& removed, int64_t layer);  // [S, P or 1, T, H, d]
+  int64_t batch_size() const;
+
+  const Transformer& model_;
+  AblationKind kind_;
+  Ranks* ranks_;
+  TaskMetricReader reader_;
+  PromptMetrics clean_, corrupt_;
+  std::map<std::pair<bool, ActivationName>, Tensor> recorded_;
+  std::map<ActivationName, Tensor> replacements_;
+};
+
+double mean_of(const PromptMetrics& values);
+PromptMetrics to_prompt_metrics(const Tensor& row);  // [P]
+
+}  // namespace openwork

@@ -1,0 +1,48 @@
+#include "base/interval.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace openwork {
+namespace {
+
+TEST(BootstrapRatio, HoldsTheRatioAndShrinksWithMoreDocuments) {
+  const auto width = [](size_t count) {
+    std::vector<double> totals, weights;
+    for (size_t n = 0; n < count; ++n) {
+      weights.push_back(100.0 + static_cast<double>(n % 7));
+      totals.push_back(weights.back() * (3.0 + 0.2 * static_cast<double>(n % 5)));  // ratios 3.0 .. 3.8, mean 3.4
+    }
+    const Interval interval = bootstrap_ratio(totals, weights, 1);
+    EXPECT_LT(interval.low, 3.4);
+    EXPECT_GT(interval.high, 3.4);
+    return interval.high - interval.low;
+  };
+  const double few = width(35), many = width(35 * 16);
+  EXPECT_NEAR(few / many, 4.0, 0.8);  // one over the square root of the count
+}
+
+TEST(BootstrapRatio, OneDocumentHasNoSpread) {
+  const std::vector<double> total = {7}, weight = {2};
+  const Interval interval = bootstrap_ratio(total, weight, 3);
+  EXPECT_DOUBLE_EQ(interval.low, 3.5);
+  EXPECT_DOUBLE_EQ(interval.high, 3.5);
+}
+
+TEST(BootstrapRatio, IsAFunctionOfItsSeed) {
+  const std::vector<double> totals = {1, 2, 3, 4, 5, 9}, weights = {1, 1, 1, 1, 1, 1};
+  EXPECT_EQ(bootstrap_ratio(totals, weights, 5).low, bootstrap_ratio(totals, weights, 5).low);
+}
+
+// The normal approximation of the mean of 0..99: 49.5 +- 1.96 * 28.87 / 10.
+TEST(BootstrapRatio, AgreesWithTheNormalInterval) {
+  std::vector<double> totals, weights(100, 1.0);
+  for (int n = 0; n < 100; ++n) totals.push_back(n);
+  const Interval interval = bootstrap_ratio(totals, weights, 11, 10000);
+  EXPECT_NEAR(interval.low, 49.5 - 5.66, 0.4);
+  EXPECT_NEAR(interval.high, 49.5 + 5.66, 0.4);
+}
+
+}  // namespace
+}  // namespace openwork
