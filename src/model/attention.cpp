@@ -25,8 +25,9 @@ AttentionResult attend_dense(const AttentionCall& call) {
 }
 
 AttentionResult attend_gated(const AttentionCall& call) {
-  const GatedAttentionResult result = gated_attention(call.q, call.k, call.v, call.gate_bias, gate_name(call.gate),
-                                                      call.draw.seed, call.draw.first, call.scale);
+  const GatedAttentionResult result =
+      gated_attention(call.q, call.k, call.v, call.gate_bias, std::nullopt, gate_name(call.gate),
+                      call.draw.seed, call.draw.first, call.scale);
   return {result.out, result.penalty, result.active};
 }
 

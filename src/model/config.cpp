@@ -16,19 +16,9 @@ double ModelConfig::score_scale(int64_t layer) const {
   return scale;
 }
 
-const char* gate_name(GateKind gate) {
-  switch (gate) {
-    case GateKind::kScore: return "score";
-    case GateKind::kLogprob: return "logprob";
-    case GateKind::kNone: break;
-  }
-  return "none";
-}
-
 GateKind parse_gate(const std::string& name, const std::string& where) {
-  if (name == "score") return GateKind::kScore;
-  if (name == "logprob") return GateKind::kLogprob;
-  fail_input(fmt::format("unknown gate '{}'", name), where, "use 'score' or 'logprob'");
+  if (const auto gate = find_gate(name)) return *gate;
+  fail_input(fmt::format("unknown gate '{}'", name), where, fmt::format("use {}", kGateNames));
 }
 
 ConfigReader::ConfigReader(const nlohmann::json& config, std::string origin)

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/gate_kind.h"
+
 namespace openwork {
 
 enum class Positions { kLearned, kRotary };
@@ -18,7 +20,6 @@ enum class QkvLayout {
   kFusedBlocks,   // one matrix, rows [all q | all k | all v]: GPT-2
   kFusedPerHead,  // one matrix, rows [q k v] of head 0, then of head 1, ...: GPT-NeoX
 };
-enum class GateKind { kNone, kScore, kLogprob };
 
 // Rotary positions: pairs (x[n], x[n + rotary_size/2]) turned by position * theta^(-2n/rotary_size), with the
 // frequencies changed by `kind` the way config.json's rope_parameters say.
@@ -69,7 +70,7 @@ struct ModelConfig {
   double score_scale(int64_t layer) const;  // METHOD's c
 };
 
-const char* gate_name(GateKind gate);                  // "none", "score", "logprob"
+// The gate of that name (base/gate_kind.h), or the error that names `where`.
 GateKind parse_gate(const std::string& name, const std::string& where);
 
 // Reads fields of a config.json with one-line errors that name the key, the value and the file.

@@ -50,17 +50,28 @@ void check_keys(const at::Tensor& tensor, const char* name, const at::Tensor& q,
   check_like(tensor, name, q);
 }
 
+// bias and idle: one number per head.
+void check_per_head(const at::Tensor& tensor, const char* name, const at::Tensor& q) {
+  check_rank(tensor, name, "[H]", 1);
+  check_size(tensor, name, 0, q.sym_size(1), "one number per head of q");
+  TORCH_CHECK(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == q.scalar_type(),
+              "gated_attention: ", name, " has dtype ", tensor.scalar_type(), "; float32 or q's ",
+              q.scalar_type(), " is wanted");
+  check_like(tensor, name, q);
+}
+
 }  // namespace
 
-Gate parse_gate(std::string_view gate) {
-  if (gate == "score") return Gate::kScore;
-  TORCH_CHECK(gate == "logprob", "gated_attention: gate is '", gate, "'; 'score' or 'logprob' is wanted");
-  return Gate::kLogProb;
+GateKind gate_of(std::string_view gate) {
+  const auto kind = find_gate(gate);
+  TORCH_CHECK(kind, "gated_attention: gate is '", gate, "'; ", kGateNames, " is wanted");
+  return *kind;
 }
 
 void check_gated_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const at::Tensor& bias, std::string_view gate, int64_t first) {
-  parse_gate(gate);
+                           const at::Tensor& bias, const std::optional<at::Tensor>& idle,
+                           std::string_view gate, int64_t first, double sharpness) {
+  const bool has_idle = idle && idle->defined(), wants_idle = gate_of(gate) == GateKind::kIdle;
   check_rank(q, "q", "[B, H, T, d]", 4);
   const auto dtype = q.scalar_type();
   TORCH_CHECK(dtype == at::kFloat || dtype == at::kDouble || dtype == at::kBFloat16 || dtype == at::kHalf,
@@ -71,20 +82,24 @@ void check_gated_attention(const at::Tensor& q, const at::Tensor& k, const at::T
   check_keys(v, "v", q, k);
   TORCH_CHECK(k.sym_size(1) > 0 && q.sym_size(1) % k.sym_size(1) == 0, "gated_attention: k has ",
               k.sym_size(1), " heads; a divisor of q's ", q.sym_size(1), " is wanted");
-  check_rank(bias, "bias", "[H]", 1);
-  check_size(bias, "bias", 0, q.sym_size(1), "one number per head of q");
-  TORCH_CHECK(bias.scalar_type() == at::kFloat || bias.scalar_type() == dtype,
-              "gated_attention: bias has dtype ", bias.scalar_type(), "; float32 or q's ", dtype,
-              " is wanted");
-  check_like(bias, "bias", q);
+  check_per_head(bias, "bias", q);
+  TORCH_CHECK(has_idle || !wants_idle,
+              "gated_attention: gate is 'idle' and idle is missing; a tensor [H] is "
+              "wanted");
+  TORCH_CHECK(wants_idle || !has_idle, "gated_attention: idle is given and gate is '", gate,
+              "'; only gate 'idle' takes it");
+  if (has_idle) check_per_head(*idle, "idle", q);
   TORCH_CHECK(first >= 0, "gated_attention: first is ", first, "; an index of at least 0 is wanted");
+  TORCH_CHECK(sharpness == 1 || sharpness == 2 || sharpness == 4, "gated_attention: sharpness is ", sharpness,
+              "; 1, 2 or 4 is wanted");
 }
 
 void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor& grad_penalty,
                                     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                    const at::Tensor& bias, const at::Tensor& out,
-                                    const at::Tensor& log_sum_exp, std::string_view gate, int64_t first) {
-  check_gated_attention(q, k, v, bias, gate, first);
+                                    const at::Tensor& bias, const std::optional<at::Tensor>& idle,
+                                    const at::Tensor& out, const at::Tensor& log_sum_exp,
+                                    std::string_view gate, int64_t first, double sharpness) {
+  check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   check_shape_of_q(grad_out, "grad_out", q);
   check_shape_of_q(out, "out", q);
   check_rank(grad_penalty, "grad_penalty", "[B, H]", 2);

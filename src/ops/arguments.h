@@ -1,27 +1,43 @@
-// The arguments of gated_attention, checked in one place for every device.
+// The arguments of gated_attention, checked in one place for every device, and the types of its kernels.
 // A failed check names the argument, the value seen and the value wanted.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <optional>
 #include <string_view>
+#include <tuple>
+
+#include "base/gate_kind.h"
 
 namespace openwork {
 
-enum class Gate { kScore, kLogProb };
+// What a device registers, as the dispatcher types it (schemas in gated_attention.cpp). The forward kernel
+// also returns the row log-sum-exp; the backward kernel the gradients of q, k, v, bias and idle, the last one
+// [0] where there is no idle.
+using ForwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias,
+    const std::optional<at::Tensor>& idle, std::string_view gate, std::optional<int64_t> seed, int64_t first,
+    double scale, double sharpness);
+using BackwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
+    const at::Tensor& grad_out, const at::Tensor& grad_penalty, const at::Tensor& q, const at::Tensor& k,
+    const at::Tensor& v, const at::Tensor& bias, const std::optional<at::Tensor>& idle, const at::Tensor& out,
+    const at::Tensor& log_sum_exp, std::string_view gate, std::optional<int64_t> seed, int64_t first,
+    double scale, double sharpness);
 
-// "score" or "logprob"; anything else fails.
-Gate parse_gate(std::string_view gate);
+// The gate of that name; anything else fails.
+GateKind gate_of(std::string_view gate);
 
 // Shapes, dtypes and devices of gated_attention's inputs. Sizes may be symbolic (meta and fake tensors).
 void check_gated_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const at::Tensor& bias, std::string_view gate, int64_t first);
+                           const at::Tensor& bias, const std::optional<at::Tensor>& idle,
+                           std::string_view gate, int64_t first, double sharpness);
 
 // The same for gated_attention_backward: what forward was given, what it returned, and the two gradients.
 void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor& grad_penalty,
                                     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                    const at::Tensor& bias, const at::Tensor& out,
-                                    const at::Tensor& log_sum_exp, std::string_view gate, int64_t first);
+                                    const at::Tensor& bias, const std::optional<at::Tensor>& idle,
+                                    const at::Tensor& out, const at::Tensor& log_sum_exp,
+                                    std::string_view gate, int64_t first, double sharpness);
 
 // The scale given, or 1/sqrt(d).
 double scale_of(const at::Tensor& q, std::optional<double> scale);

@@ -64,11 +64,13 @@ Call dense_call() {
 
 Call gated_call(bool plain, std::string_view gate, std::optional<int64_t> seed, const Tensor& uniforms) {
   if (!plain) {
-    return [=](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b) { return gated_attention(q, k, v, b, gate, seed); };
+    return [=](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b) {
+      return gated_attention(q, k, v, b, std::nullopt, gate, seed);
+    };
   }
   return [=](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b) {
     const Tensor noise = uniforms.defined() ? uniforms.narrow(0, 0, q.size(0)) : uniforms;
-    return gated_attention_with_uniforms(q, k, v, b, gate, noise);
+    return gated_attention_with_uniforms(q, k, v, b, std::nullopt, gate, noise);
   };
 }
 
@@ -98,7 +100,9 @@ double relative_error(const Way& way, const AttentionInputs& inputs, std::string
     wanted = at::scaled_dot_product_attention(wide(inputs.q), wide(inputs.k), wide(inputs.v), {}, 0.0, true);
   } else {
     // Head 0's uniforms do not depend on how many heads there are.
-    wanted = gated_attention_reference(wide(inputs.q), wide(inputs.k), wide(inputs.v), inputs.bias.narrow(0, 0, 1).to(at::kDouble), gate, seed).out;
+    wanted = gated_attention_reference(wide(inputs.q), wide(inputs.k), wide(inputs.v),
+                                       inputs.bias.narrow(0, 0, 1).to(at::kDouble), std::nullopt, gate, seed)
+                 .out;
   }
   return ((out - wanted).norm() / wanted.norm().clamp_min(1e-30)).item<double>();
 }

@@ -25,15 +25,21 @@ template <typename Call>
 AttentionGradients differentiate(const AttentionInputs& inputs, const Call& call) {
   at::AutoGradMode on(true);
   std::vector<Tensor> leaves;
-  for (const Tensor* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.bias}) {
-    leaves.push_back(tensor->detach().requires_grad_());
+  for (const Tensor* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.bias, &inputs.idle}) {
+    if (tensor->defined()) leaves.push_back(tensor->detach().requires_grad_());
   }
-  const GatedAttentionResult result = call(leaves[0], leaves[1], leaves[2], leaves[3]);
+  const bool idle = inputs.idle.defined();
+  const GatedAttentionResult result =
+      call(leaves[0], leaves[1], leaves[2], leaves[3], idle ? std::optional(leaves[4]) : std::nullopt);
   const auto grads =
       torch::autograd::grad({result.out, result.penalty}, leaves,
                             {inputs.grad_out, inputs.grad_penalty.to(result.penalty.scalar_type())});
-  return {
-      {result.out.detach(), result.penalty.detach(), result.active}, grads[0], grads[1], grads[2], grads[3]};
+  return {{result.out.detach(), result.penalty.detach(), result.active},
+          grads[0],
+          grads[1],
+          grads[2],
+          grads[3],
+          idle ? grads[4] : Tensor()};
 }
 
 }  // namespace
@@ -45,16 +51,28 @@ std::string describe(const AttentionCase& attention_case) {
   return "B" + std::to_string(of.B) + " H" + heads + " T" + std::to_string(of.T) + " d" +
          std::to_string(of.d) + " " + c10::toString(of.dtype) + " " + of.gate +
          (of.seed ? " sampled" : " hard") + (of.first ? " first " + std::to_string(of.first) : "") +
-         (of.transposed ? " transposed" : "");
+         (of.transposed ? " transposed" : "") +
+         (of.sharpness == 1 ? "" : " sharpness " + std::to_string(static_cast<int>(of.sharpness)));
 }
 
 AttentionInputs AttentionInputs::to(at::Device device) const {
-  return {q.to(device),    k.to(device),        v.to(device),
-          bias.to(device), grad_out.to(device), grad_penalty.to(device)};
+  return {q.to(device),
+          k.to(device),
+          v.to(device),
+          bias.to(device),
+          grad_out.to(device),
+          grad_penalty.to(device),
+          idle.defined() ? idle.to(device) : idle};
 }
 
 AttentionInputs AttentionInputs::to(at::ScalarType dtype) const {
-  return {q.to(dtype), k.to(dtype), v.to(dtype), bias.to(dtype), grad_out.to(dtype), grad_penalty.to(dtype)};
+  return {q.to(dtype),
+          k.to(dtype),
+          v.to(dtype),
+          bias.to(dtype),
+          grad_out.to(dtype),
+          grad_penalty.to(dtype),
+          idle.defined() ? idle.to(dtype) : idle};
 }
 
 AttentionInputs make_inputs(const AttentionCase& attention_case) {
@@ -68,24 +86,32 @@ AttentionInputs make_inputs(const AttentionCase& attention_case) {
   inputs.q = lay_out(of, of.H, normal);
   inputs.k = lay_out(of, of.Hkv, normal);
   inputs.v = lay_out(of, of.Hkv, normal);
-  inputs.bias = (at::randn({of.H}, generator, at::kDouble) + of.bias)
-                    .to(at::kFloat)
-                    .to(of.dtype == at::kDouble ? at::kDouble : at::kFloat);
+  const auto per_head = [&](double centre) {
+    return (at::randn({of.H}, generator, at::kDouble) + centre)
+        .to(at::kFloat)
+        .to(of.dtype == at::kDouble ? at::kDouble : at::kFloat);
+  };
+  inputs.bias = per_head(of.bias);
   inputs.grad_out = lay_out(of, of.H, normal);
   inputs.grad_penalty = normal({of.B, of.H}) * static_cast<double>(of.T);
+  if (of.gate == kGateIdle) inputs.idle = per_head(of.idle);
   return inputs;
 }
 
 AttentionGradients run_operator(const AttentionCase& attention_case, const AttentionInputs& inputs) {
-  return differentiate(inputs, [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias) {
-    return gated_attention(q, k, v, bias, attention_case.gate, attention_case.seed, attention_case.first);
+  const auto& of = attention_case;
+  return differentiate(inputs, [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                                   const std::optional<Tensor>& idle) {
+    return gated_attention(q, k, v, bias, idle, of.gate, of.seed, of.first, std::nullopt, of.sharpness);
   });
 }
 
 AttentionGradients run_reference(const AttentionCase& attention_case, const AttentionInputs& inputs) {
-  return differentiate(inputs, [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias) {
-    return gated_attention_reference(q, k, v, bias, attention_case.gate, attention_case.seed,
-                                     attention_case.first);
+  const auto& of = attention_case;
+  return differentiate(inputs, [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                                   const std::optional<Tensor>& idle) {
+    return gated_attention_reference(q, k, v, bias, idle, of.gate, of.seed, of.first, std::nullopt,
+                                     of.sharpness);
   });
 }
 

@@ -18,6 +18,8 @@ struct AttentionCase {
   int64_t first = 0;
   bool transposed = false;  // q, k, v as [B, T, H, d] with two dimensions swapped, as models make them
   double bias = 0;          // centre of the gate biases; they spread by 1 around it
+  double idle = 0;          // likewise of the idle scores, where the gate is idle
+  double sharpness = 1;
 };
 
 // As in "B2 H4/2 T130 d64 bfloat16 logprob sampled", for test and table lines.
@@ -29,6 +31,7 @@ struct AttentionInputs {
   at::Tensor bias;          // [H]
   at::Tensor grad_out;      // [B, H, T, d]
   at::Tensor grad_penalty;  // [B, H]
+  at::Tensor idle = {};     // [H]; undefined unless the gate is idle
 
   // The same numbers on another device or in another dtype.
   AttentionInputs to(at::Device device) const;
@@ -41,6 +44,7 @@ AttentionInputs make_inputs(const AttentionCase& attention_case);
 struct AttentionGradients {
   GatedAttentionResult result;
   at::Tensor q, k, v, bias;
+  at::Tensor idle = {};  // undefined unless the gate is idle
 };
 
 // The operator as its callers use it, or the reference, forward and (through autograd) backward.

@@ -1,8 +1,9 @@
 // The schemas of openwork's operators and the C++ door to the first of them.
 //   gated_attention            what callers use; differentiable
 //   gated_attention_forward    the kernel under it; also returns the row log-sum-exp that backward needs
-//   gated_attention_backward   gradients of q, k, v and bias, recomputing scores and gates from the seed
-//   gated_attention_reference  the same line by line as docs/operator.md has it; gate_uniforms is its noise
+//   gated_attention_backward   gradients of q, k, v, bias and idle, recomputing scores and gates from the
+//   seed gated_attention_reference  the same line by line as docs/operator.md has it; gate_uniforms is its
+//   noise
 // Kernels register themselves at the bottom of their own files: cpu/, cuda/, meta/, autograd/.
 #include "ops/gated_attention.h"
 
@@ -16,52 +17,58 @@ namespace openwork {
 namespace {
 
 using at::Tensor;
-using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                           const Tensor&, std::string_view,
-                                                           std::optional<int64_t>, int64_t, double);
+using MaybeTensor = std::optional<Tensor>;
 using Operator = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                    const Tensor&, std::string_view, std::optional<int64_t>,
-                                                    int64_t, std::optional<double>);
+                                                    const Tensor&, const MaybeTensor&, std::string_view,
+                                                    std::optional<int64_t>, int64_t, std::optional<double>,
+                                                    double);
 
 // Without gradients: the forward kernel of the inputs' device, its log-sum-exp dropped.
 std::tuple<Tensor, Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                const Tensor& bias, std::string_view gate,
-                                                std::optional<int64_t> seed, int64_t first,
-                                                std::optional<double> scale) {
+                                                const Tensor& bias, const MaybeTensor& idle,
+                                                std::string_view gate, std::optional<int64_t> seed,
+                                                int64_t first, std::optional<double> scale,
+                                                double sharpness) {
   static const auto forward = c10::Dispatcher::singleton()
                                   .findSchemaOrThrow("openwork::gated_attention_forward", "")
-                                  .typed<Forward>();
-  check_gated_attention(q, k, v, bias, gate, first);
+                                  .typed<ForwardKernel>();
+  check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   const double c = scale_of(q, scale);
-  auto [out, penalty, active, log_sum_exp] = forward.call(q, k, v, bias, gate, seed, first, c);
+  auto [out, penalty, active, log_sum_exp] =
+      forward.call(q, k, v, bias, idle, gate, seed, first, c, sharpness);
   return {out, penalty, active};
 }
 
 }  // namespace
 
 GatedAttentionResult gated_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                                     std::string_view gate, std::optional<int64_t> seed, int64_t first,
-                                     std::optional<double> scale) {
+                                     const MaybeTensor& idle, std::string_view gate,
+                                     std::optional<int64_t> seed, int64_t first, std::optional<double> scale,
+                                     double sharpness) {
   static const auto handle =
       c10::Dispatcher::singleton().findSchemaOrThrow("openwork::gated_attention", "").typed<Operator>();
-  auto [out, penalty, active] = handle.call(q, k, v, bias, gate, seed, first, scale);
+  auto [out, penalty, active] = handle.call(q, k, v, bias, idle, gate, seed, first, scale, sharpness);
   return {out, penalty, active};
 }
 
 TORCH_LIBRARY(openwork, library) {
   library.def(
-      "gated_attention(Tensor q, Tensor k, Tensor v, Tensor bias, *, str gate=\"score\", int? seed=None, "
-      "int first=0, float? scale=None) -> (Tensor out, Tensor penalty, Tensor active)");
+      "gated_attention(Tensor q, Tensor k, Tensor v, Tensor bias, Tensor? idle=None, *, str gate=\"score\", "
+      "int? seed=None, int first=0, float? scale=None, float sharpness=1) "
+      "-> (Tensor out, Tensor penalty, Tensor active)");
   library.def(
-      "gated_attention_reference(Tensor q, Tensor k, Tensor v, Tensor bias, *, str gate=\"score\", "
-      "int? seed=None, int first=0, float? scale=None) -> (Tensor out, Tensor penalty, Tensor active)");
+      "gated_attention_reference(Tensor q, Tensor k, Tensor v, Tensor bias, Tensor? idle=None, *, "
+      "str gate=\"score\", int? seed=None, int first=0, float? scale=None, float sharpness=1) "
+      "-> (Tensor out, Tensor penalty, Tensor active)");
   library.def(
-      "gated_attention_forward(Tensor q, Tensor k, Tensor v, Tensor bias, str gate, int? seed, int first, "
-      "float scale) -> (Tensor out, Tensor penalty, Tensor active, Tensor log_sum_exp)");
+      "gated_attention_forward(Tensor q, Tensor k, Tensor v, Tensor bias, Tensor? idle, str gate, int? seed, "
+      "int first, float scale, float sharpness) "
+      "-> (Tensor out, Tensor penalty, Tensor active, Tensor log_sum_exp)");
   library.def(
       "gated_attention_backward(Tensor grad_out, Tensor grad_penalty, Tensor q, Tensor k, Tensor v, "
-      "Tensor bias, Tensor out, Tensor log_sum_exp, str gate, int? seed, int first, float scale) "
-      "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias)");
+      "Tensor bias, Tensor? idle, Tensor out, Tensor log_sum_exp, str gate, int? seed, int first, "
+      "float scale, float sharpness) "
+      "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias, Tensor grad_idle)");
   library.def("gate_uniforms(int B, int H, int T, int seed, int first=0) -> Tensor");
 }
 

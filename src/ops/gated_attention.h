@@ -1,8 +1,9 @@
 // Gated attention, the operator the whole method rests on, as C++ calls it:
 //   P = softmax(scale q k^T) over causal keys,  out = (P * z) v,  z one gate per edge, open where
-//   g > 0 (hard) or g + logit(u) > 0 (sampled), g = score + bias or log P + bias.
+//   g > 0 (hard) or g + logit(u) > 0 (sampled), g = score + bias, log P + bias, or the latter beside an idle
+//   key that competes for the row and carries nothing.
 // The call goes through the PyTorch dispatcher (openwork::gated_attention), so it works on every device that
-// has a kernel and is differentiable in q, k, v and bias. Python reaches the same operator through
+// has a kernel and is differentiable in q, k, v, bias and idle. Python reaches the same operator through
 // torch.ops.load_library; docs/operator.md has both.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -10,10 +11,14 @@
 #include <optional>
 #include <string_view>
 
+#include "base/gate_kind.h"
+
 namespace openwork {
 
-inline constexpr std::string_view kGateScore = "score";      // g = scale q.k + bias
-inline constexpr std::string_view kGateLogProb = "logprob";  // g = log P + bias
+inline constexpr std::string_view kGateScore = gate_name(GateKind::kScore);      // g = scale q.k + bias
+inline constexpr std::string_view kGateLogProb = gate_name(GateKind::kLogprob);  // g = log P + bias
+inline constexpr std::string_view kGateIdle = gate_name(GateKind::kIdle);        // g = log P + bias
+                                                                           //     + log sigmoid(L - idle)
 
 struct GatedAttentionResult {
   at::Tensor out;      // [B, H, T, d], as q
@@ -22,27 +27,35 @@ struct GatedAttentionResult {
 };
 
 // q [B, H, T, d]; k, v [B, Hkv, T, d] with H a multiple of Hkv (query head h reads key/value head
-// h / (H / Hkv)); bias [H], float32 or q's dtype. A seed means gates sampled from the uniforms of
-// (seed, first + b, h, i, j); none means hard gates. scale defaults to 1/sqrt(d).
+// h / (H / Hkv)); bias [H], float32 or q's dtype; idle likewise, given with gate idle and with no other. A
+// seed means gates sampled from the uniforms of (seed, first + b, h, i, j); none means hard gates. scale
+// defaults to 1/sqrt(d). sharpness is 1, 2 or 4: that many times g stands for g in gates and penalty.
 // Fails with c10::Error naming the argument, the value seen and the value wanted.
 GatedAttentionResult gated_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                     const at::Tensor& bias, std::string_view gate = kGateScore,
+                                     const at::Tensor& bias,
+                                     const std::optional<at::Tensor>& idle = std::nullopt,
+                                     std::string_view gate = kGateScore,
                                      std::optional<int64_t> seed = std::nullopt, int64_t first = 0,
-                                     std::optional<double> scale = std::nullopt);
+                                     std::optional<double> scale = std::nullopt, double sharpness = 1);
 
 // The same line by line (docs/operator.md), one ATen call each: stores several [B, H, T, T] tensors, runs on
 // any device and dtype, and is what every kernel is tested against.
 GatedAttentionResult gated_attention_reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                               const at::Tensor& bias, std::string_view gate = kGateScore,
+                                               const at::Tensor& bias,
+                                               const std::optional<at::Tensor>& idle = std::nullopt,
+                                               std::string_view gate = kGateScore,
                                                std::optional<int64_t> seed = std::nullopt, int64_t first = 0,
-                                               std::optional<double> scale = std::nullopt);
+                                               std::optional<double> scale = std::nullopt,
+                                               double sharpness = 1);
 
 // The reference with its noise given: uniform [B, H, T, T] in (0, 1), or undefined for hard gates. For timing
 // the plain form without the cost of drawing, and for asking what other noise would have done.
 GatedAttentionResult gated_attention_with_uniforms(const at::Tensor& q, const at::Tensor& k,
                                                    const at::Tensor& v, const at::Tensor& bias,
+                                                   const std::optional<at::Tensor>& idle,
                                                    std::string_view gate, const at::Tensor& uniform,
-                                                   std::optional<double> scale = std::nullopt);
+                                                   std::optional<double> scale = std::nullopt,
+                                                   double sharpness = 1);
 
 // The noise itself: [B, H, T, T] float64 on the CPU, each number a pure function of (seed, first + b, h, i,
 // j).

@@ -1,7 +1,8 @@
 // Gated attention by the lines and names of docs/operator.md, each one an ATen call; gradients are
 // autograd's.
-//   S = c q k^T,  P = softmax(S),  g = S + b or log P + b,  z = 1[g + log u - log(1 - u) > 0],
-//   y = (P z) v,  penalty = mean of sigmoid(g),  active = sum of z        over causal pairs j <= i
+//   S = c q k^T,  P = softmax(S),  g = S + b, log P + b or log P + b + log sigmoid(L - a), times r,
+//   z = 1[g + log u - log(1 - u) > 0],  y = (P z) v,
+//   penalty = mean of sigmoid(g),  active = sum of z                      over causal pairs j <= i
 // It stores several T x T tensors per head; every kernel is tested against it.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -17,10 +18,22 @@ namespace openwork {
 namespace {
 
 using at::Tensor;
+using MaybeTensor = std::optional<Tensor>;
 
 // Query head h reads key/value head h / group size.
 Tensor repeat_heads(const Tensor& tensor, int64_t heads) {
   return tensor.repeat_interleave(heads / tensor.size(1), 1);
+}
+
+// g [B, H, T, T], 0 at pairs that are not causal unless the gate is score; S as it is, masked with -inf
+// there.
+Tensor gate_inputs(const Tensor& S, const Tensor& masked, const Tensor& b, const MaybeTensor& idle,
+                   GateKind gate) {
+  if (gate == GateKind::kScore) return S + b;
+  const Tensor g = masked.log_softmax(-1).masked_fill(masked.isneginf(), 0) + b;
+  if (gate == GateKind::kLogprob) return g;
+  const Tensor a = idle->to(S.scalar_type()).view({-1, 1, 1});
+  return g + at::log_sigmoid(masked.logsumexp(-1, true) - a);  // log sigmoid(L_i - a)
 }
 
 // The open gates, 0 or 1 as g's dtype. Sampled gates are straight-through: forward the step, backward
@@ -36,19 +49,20 @@ Tensor open_gates(const Tensor& g, const Tensor& uniform) {
 }  // namespace
 
 GatedAttentionResult gated_attention_with_uniforms(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                   const Tensor& bias, std::string_view gate,
-                                                   const Tensor& uniform, std::optional<double> scale) {
-  check_gated_attention(q, k, v, bias, gate, 0);
+                                                   const Tensor& bias, const MaybeTensor& idle,
+                                                   std::string_view gate, const Tensor& uniform,
+                                                   std::optional<double> scale, double sharpness) {
+  check_gated_attention(q, k, v, bias, idle, gate, 0, sharpness);
   const int64_t H = q.size(1), T = q.size(2);
   const double c = scale_of(q, scale);
   const Tensor causal = at::ones({T, T}, q.options().dtype(at::kBool)).tril();  // [T, T]
   const Tensor b = bias.to(q.scalar_type()).view({H, 1, 1});
   const double pairs = std::max(1.0, 0.5 * static_cast<double>(T) * static_cast<double>(T + 1));
 
-  const Tensor S = c * q.matmul(repeat_heads(k, H).transpose(-2, -1));     // [B, H, T, T]
-  const Tensor log_P = S.masked_fill(~causal, -INFINITY).log_softmax(-1);  // [B, H, T, T]
-  const Tensor P = log_P.exp();                                            // [B, H, T, T]
-  const Tensor g = parse_gate(gate) == Gate::kScore ? S + b : log_P.masked_fill(~causal, 0) + b;
+  const Tensor S = c * q.matmul(repeat_heads(k, H).transpose(-2, -1));  // [B, H, T, T]
+  const Tensor masked = S.masked_fill(~causal, -INFINITY);              // [B, H, T, T]
+  const Tensor P = masked.softmax(-1);                                  // [B, H, T, T]
+  const Tensor g = sharpness * gate_inputs(S, masked, b, idle, gate_of(gate));
   const Tensor z = open_gates(g, uniform).masked_fill(~causal, 0);  // [B, H, T, T]
   const Tensor y = (P * z).matmul(repeat_heads(v, H));              // [B, H, T, d]
   const Tensor penalty = (g.sigmoid().masked_fill(~causal, 0)).sum({-2, -1}, false, sum_dtype(q)) / pairs;
@@ -57,13 +71,13 @@ GatedAttentionResult gated_attention_with_uniforms(const Tensor& q, const Tensor
 }
 
 GatedAttentionResult gated_attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
-                                               const Tensor& bias, std::string_view gate,
-                                               std::optional<int64_t> seed, int64_t first,
-                                               std::optional<double> scale) {
-  check_gated_attention(q, k, v, bias, gate, first);
+                                               const Tensor& bias, const MaybeTensor& idle,
+                                               std::string_view gate, std::optional<int64_t> seed,
+                                               int64_t first, std::optional<double> scale, double sharpness) {
+  check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   Tensor uniform;
   if (seed) uniform = gate_uniforms(q.size(0), q.size(1), q.size(2), *seed, first);
-  return gated_attention_with_uniforms(q, k, v, bias, gate, uniform, scale);
+  return gated_attention_with_uniforms(q, k, v, bias, idle, gate, uniform, scale, sharpness);
 }
 
 Tensor gate_uniforms(int64_t B, int64_t H, int64_t T, int64_t seed, int64_t first) {
@@ -74,12 +88,12 @@ Tensor gate_uniforms(int64_t B, int64_t H, int64_t T, int64_t seed, int64_t firs
   at::parallel_for(0, B * H * T, 64, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t b = first + row / (H * T), h = row / T % H, i = row % T;
-      for (int64_t j = 0; j < T; ++j) {
-        const Philox4 draw = philox(seed, gate_counter(b, h, i, j / 4, H, T));
-        for (int64_t lane = 0; lane < 4 && j + lane < T; ++lane) {
-          values[row * T + j + lane] = uniform_of(draw.word[lane]);
+      for (int64_t octet = 0; octet * kGateKeys < T; ++octet) {
+        const Philox4 draw = philox<kGateRounds>(seed, gate_counter(b, h, i, octet, H, T));
+        const int64_t end = std::min(T, (octet + 1) * kGateKeys);
+        for (int64_t j = octet * kGateKeys; j < end; ++j) {
+          values[row * T + j] = gate_uniform(gate_bits(draw, j));
         }
-        j += 3;
       }
     }
   });
@@ -89,10 +103,11 @@ Tensor gate_uniforms(int64_t B, int64_t H, int64_t T, int64_t seed, int64_t firs
 namespace {
 
 std::tuple<Tensor, Tensor, Tensor> reference_operator(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                      const Tensor& bias, std::string_view gate,
-                                                      std::optional<int64_t> seed, int64_t first,
-                                                      std::optional<double> scale) {
-  auto result = gated_attention_reference(q, k, v, bias, gate, seed, first, scale);
+                                                      const Tensor& bias, const MaybeTensor& idle,
+                                                      std::string_view gate, std::optional<int64_t> seed,
+                                                      int64_t first, std::optional<double> scale,
+                                                      double sharpness) {
+  auto result = gated_attention_reference(q, k, v, bias, idle, gate, seed, first, scale, sharpness);
   return {result.out, result.penalty, result.active};
 }
 

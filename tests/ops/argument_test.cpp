@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/arguments.h"
 #include "ops/cases.h"
 
 namespace openwork {
@@ -27,12 +28,17 @@ std::string error_of(const Call& call) {
 struct Arguments {
   Tensor q = at::zeros({2, 4, 6, 8}), k = at::zeros({2, 2, 6, 8}), v = at::zeros({2, 2, 6, 8});
   Tensor bias = at::zeros({4});
+  std::optional<Tensor> idle;
   std::string gate = "score";
   int64_t first = 0;
+  double sharpness = 1;
 };
 
 std::string error_of(const Arguments& of) {
-  return error_of([&] { gated_attention(of.q, of.k, of.v, of.bias, of.gate, std::nullopt, of.first); });
+  return error_of([&] {
+    gated_attention(of.q, of.k, of.v, of.bias, of.idle, of.gate, std::nullopt, of.first, std::nullopt,
+                    of.sharpness);
+  });
 }
 
 TEST(GatedAttentionArguments, GoodOnesPass) {
@@ -42,7 +48,7 @@ TEST(GatedAttentionArguments, GoodOnesPass) {
 TEST(GatedAttentionArguments, UnknownGateIsNamed) {
   Arguments of;
   of.gate = "sigmoid";
-  EXPECT_THAT(error_of(of), HasSubstr("gate is 'sigmoid'; 'score' or 'logprob' is wanted"));
+  EXPECT_THAT(error_of(of), HasSubstr("gate is 'sigmoid'; 'score', 'logprob' or 'idle' is wanted"));
 }
 
 TEST(GatedAttentionArguments, WrongRanksAreNamed) {
@@ -116,25 +122,62 @@ TEST(GatedAttentionArguments, NegativeFirstIsRefused) {
   EXPECT_THAT(error_of(of), HasSubstr("first is -1"));
 }
 
+TEST(GatedAttentionArguments, IdleIsWantedByItsGateAndRefusedByTheOthers) {
+  Arguments of;
+  of.gate = "idle";
+  EXPECT_THAT(error_of(of), HasSubstr("gate is 'idle' and idle is missing; a tensor [H] is wanted"));
+  of.idle = at::zeros({4});
+  EXPECT_EQ(error_of(of), "no error");
+  for (const std::string gate : {"score", "logprob"}) {
+    of.gate = gate;
+    EXPECT_THAT(error_of(of),
+                HasSubstr("idle is given and gate is '" + gate + "'; only gate 'idle' takes it"));
+  }
+}
+
+TEST(GatedAttentionArguments, WrongIdlesAreNamed) {
+  Arguments of;
+  of.gate = "idle";
+  of.idle = at::zeros({4, 1});
+  EXPECT_THAT(error_of(of), HasSubstr("idle has shape [4, 1]; [H] is wanted"));
+  of.idle = at::zeros({2});
+  EXPECT_THAT(error_of(of), HasSubstr("idle has shape [2]; its size 0 must be 4"));
+  of.idle = at::zeros({4}, at::kDouble);
+  EXPECT_THAT(error_of(of), HasSubstr("idle has dtype Double; float32 or q's Float is wanted"));
+  of.idle = at::zeros({4}, at::kMeta);
+  EXPECT_THAT(error_of(of), HasSubstr("idle is on meta; q's device cpu is wanted"));
+}
+
+TEST(GatedAttentionArguments, SharpnessIsOneTwoOrFour) {
+  Arguments of;
+  for (const double good : {1.0, 2.0, 4.0}) {
+    of.sharpness = good;
+    EXPECT_EQ(error_of(of), "no error");
+  }
+  for (const double bad : {0.0, -1.0, 3.0, 8.0, 1.5, static_cast<double>(NAN)}) {
+    of.sharpness = bad;
+    EXPECT_THAT(error_of(of), HasSubstr("; 1, 2 or 4 is wanted"));
+  }
+  of.sharpness = 3;
+  EXPECT_THAT(error_of(of), HasSubstr("sharpness is 3"));
+}
+
 TEST(GatedAttentionArguments, TheReferenceChecksThemToo) {
   const Arguments of;
-  EXPECT_THAT(error_of([&] { gated_attention_reference(of.q, of.k, of.v, of.bias, "none"); }),
+  EXPECT_THAT(error_of([&] { gated_attention_reference(of.q, of.k, of.v, of.bias, std::nullopt, "none"); }),
               HasSubstr("gate is 'none'"));
   EXPECT_THAT(error_of([&] { gate_uniforms(1, 1, -2, 0); }), HasSubstr("T = -2"));
 }
 
 TEST(GatedAttentionArguments, BackwardChecksWhatItIsGiven) {
   const Arguments of;
-  using Backward = std::tuple<Tensor, Tensor, Tensor, Tensor>(
-      const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-      const Tensor&, std::string_view, std::optional<int64_t>, int64_t, double);
   const auto backward = c10::Dispatcher::singleton()
                             .findSchemaOrThrow("openwork::gated_attention_backward", "")
-                            .typed<Backward>();
+                            .typed<BackwardKernel>();
   const auto call = [&](const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& log_sum_exp) {
     return error_of([&] {
-      backward.call(grad_out, grad_penalty, of.q, of.k, of.v, of.bias, of.q, log_sum_exp, "score",
-                    std::nullopt, 0, 1);
+      backward.call(grad_out, grad_penalty, of.q, of.k, of.v, of.bias, std::nullopt, of.q, log_sum_exp,
+                    "score", std::nullopt, 0, 1, 1);
     });
   };
   const Tensor row_sums = at::zeros({2, 4, 6}), penalty = at::zeros({2, 4});
@@ -147,7 +190,7 @@ TEST(GatedAttentionArguments, BackwardChecksWhatItIsGiven) {
 
 TEST(GatedAttentionArguments, EmptyBatchesAndSequencesGiveEmptyAnswers) {
   for (const auto& [B, T] : {std::pair<int64_t, int64_t>{0, 6}, {2, 0}, {0, 0}}) {
-    for (const auto gate : {kGateScore, kGateLogProb}) {
+    for (const auto gate : kAllGates) {
       AttentionCase of;
       of.B = B, of.H = 4, of.Hkv = 2, of.T = T, of.d = 8, of.gate = std::string(gate), of.seed = 1;
       const AttentionGradients seen = run_operator(of, make_inputs(of));
@@ -159,6 +202,9 @@ TEST(GatedAttentionArguments, EmptyBatchesAndSequencesGiveEmptyAnswers) {
         EXPECT_EQ(seen.result.active.max().item<int64_t>(), 0);
       }
       EXPECT_EQ(seen.bias.abs().max().item<float>(), 0);
+      if (gate == kGateIdle) {
+        EXPECT_EQ(seen.idle.abs().max().item<float>(), 0);
+      }
     }
   }
 }
@@ -189,6 +235,7 @@ TEST(GatedAttentionResults, HaveTheContractsDtypes) {
 TEST(GatedAttentionMeta, GivesShapesDtypesAndGradients) {
   AttentionCase of;
   of.B = 2, of.H = 4, of.Hkv = 2, of.T = 33, of.d = 24, of.dtype = at::kBFloat16, of.seed = 3;
+  set_gate(of, kGateIdle);
   const AttentionInputs inputs = make_inputs(of);
   const AttentionGradients real = run_operator(of, inputs);
   const AttentionGradients meta = run_operator(of, inputs.to(at::Device(at::kMeta)));

@@ -124,10 +124,11 @@ TEST_F(CudaGatedAttention, TakesAnyScale) {
   const AttentionCase of{1, 2, 1, 70, 64, at::kBFloat16};
   const AttentionInputs on_gpu = make_inputs(of).to(gpu_);
   for (const double scale : {-0.2, 0.0, 0.01, 1.0}) {
-    const auto seen = gated_attention(on_gpu.q, on_gpu.k, on_gpu.v, on_gpu.bias, kGateScore, 5, 0, scale);
+    const auto seen =
+        gated_attention(on_gpu.q, on_gpu.k, on_gpu.v, on_gpu.bias, std::nullopt, kGateScore, 5, 0, scale);
     const AttentionInputs exact = make_inputs(of).to(at::kDouble);
-    const auto wanted =
-        gated_attention_reference(exact.q, exact.k, exact.v, exact.bias, kGateScore, 5, 0, scale);
+    const auto wanted = gated_attention_reference(exact.q, exact.k, exact.v, exact.bias, std::nullopt,
+                                                  kGateScore, 5, 0, scale);
     EXPECT_LE(relative_error(seen.out, wanted.out), 2e-2) << scale;
     EXPECT_LE(relative_error(seen.penalty, wanted.penalty), 1e-4) << scale;
   }

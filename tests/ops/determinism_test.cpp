@@ -33,11 +33,11 @@ void expect_same_bits(const AttentionGradients& seen, const AttentionGradients& 
 TEST(Determinism, ThreadsDoNotChangeABit) {
   const ThreadCount restore;
   for (const auto dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
-    for (const auto gate : {kGateScore, kGateLogProb}) {
+    for (const auto gate : kAllGates) {
       for (const bool sampled : {false, true}) {
         AttentionCase of;
-        of.B = 1, of.H = 4, of.Hkv = 2, of.T = 333, of.d = 40, of.dtype = dtype, of.gate = std::string(gate);
-        of.bias = gate == kGateLogProb ? 4 : 0;
+        of.B = 1, of.H = 4, of.Hkv = 2, of.T = 333, of.d = 40, of.dtype = dtype;
+        set_gate(of, gate);
         if (sampled) of.seed = 99;
         SCOPED_TRACE(describe(of));
         const AttentionInputs inputs = make_inputs(of);
@@ -54,8 +54,8 @@ TEST(Determinism, ThreadsDoNotChangeABit) {
 
 TEST(Determinism, BatchesGiveTheSameBitsAsTheirSamples) {
   AttentionCase of;
-  of.B = 3, of.H = 2, of.Hkv = 1, of.T = 140, of.d = 64, of.gate = std::string(kGateLogProb), of.bias = 4,
-  of.seed = 8;
+  of.B = 3, of.H = 2, of.Hkv = 1, of.T = 140, of.d = 64, of.seed = 8;
+  set_gate(of, kGateIdle);
   const AttentionInputs inputs = make_inputs(of);
   const AttentionGradients whole = run_operator(of, inputs);
   for (int64_t b = 0; b < of.B; ++b) {
@@ -64,7 +64,7 @@ TEST(Determinism, BatchesGiveTheSameBitsAsTheirSamples) {
     one.first = b;
     const AttentionGradients part =
         run_operator(one, {sample(inputs.q), sample(inputs.k), sample(inputs.v), inputs.bias,
-                           sample(inputs.grad_out), sample(inputs.grad_penalty)});
+                           sample(inputs.grad_out), sample(inputs.grad_penalty), inputs.idle});
     EXPECT_TRUE(part.q.equal(sample(whole.q)));
     EXPECT_TRUE(part.k.equal(sample(whole.k)));
     EXPECT_TRUE(part.v.equal(sample(whole.v)));
@@ -80,7 +80,7 @@ TEST(Determinism, EmptyAndSparseTilesAreSkippedWithoutATrace) {
   of.T = T, of.d = d, of.dtype = at::kDouble;
   const Tensor v = make_inputs(of).v;
   const Tensor bias = at::full({1}, std::log(static_cast<double>(open_rows) + 0.5), at::kDouble);
-  const auto result = gated_attention(zeros, zeros, v, bias, kGateLogProb);
+  const auto result = gated_attention(zeros, zeros, v, bias, std::nullopt, kGateLogProb);
   EXPECT_EQ(result.active.item<int64_t>(), open_rows * (open_rows + 1) / 2);
   const Tensor means = v.cumsum(2) / at::arange(1, T + 1, at::kDouble).view({T, 1});
   EXPECT_LE(relative_error(result.out.narrow(2, 0, open_rows), means.narrow(2, 0, open_rows)), 1e-12);

@@ -23,10 +23,15 @@ class GatedAttentionGradient : public testing::Test {
   int before_ = at::get_num_threads();
 };
 
+GatedAttentionResult run_forward(const AttentionCase& of, const AttentionInputs& inputs) {
+  const auto idle = inputs.idle.defined() ? std::optional(inputs.idle) : std::nullopt;
+  return gated_attention(inputs.q, inputs.k, inputs.v, inputs.bias, idle, of.gate, of.seed, of.first,
+                         std::nullopt, of.sharpness);
+}
+
 // grad_out . out + grad_penalty . penalty, the number whose gradient backward returns.
 double objective(const AttentionCase& of, const AttentionInputs& at_point, const AttentionInputs& grads) {
-  const auto result =
-      gated_attention(at_point.q, at_point.k, at_point.v, at_point.bias, of.gate, of.seed, of.first);
+  const auto result = run_forward(of, at_point);
   return ((result.out * grads.grad_out).sum() + (result.penalty * grads.grad_penalty).sum()).item<double>();
 }
 
@@ -41,7 +46,7 @@ double central_difference(const AttentionCase& of, const AttentionInputs& inputs
     moved.*which = (inputs.*which).clone();
     (moved.*which).view(-1)[element] += side ? step : -step;
     values[side] = objective(of, moved, inputs);
-    active[side] = gated_attention(moved.q, moved.k, moved.v, moved.bias, of.gate, of.seed, of.first).active;
+    active[side] = run_forward(of, moved).active;
   }
   if (!active[0].equal(active[1])) return NAN;
   return (values[1] - values[0]) / (2 * step);
@@ -51,10 +56,12 @@ void expect_finite_differences(const AttentionCase& of) {
   SCOPED_TRACE(describe(of));
   const AttentionInputs inputs = make_inputs(of);
   const AttentionGradients gradients = run_operator(of, inputs);
-  const std::pair<Tensor AttentionInputs::*, Tensor> sides[] = {{&AttentionInputs::q, gradients.q},
-                                                                {&AttentionInputs::k, gradients.k},
-                                                                {&AttentionInputs::v, gradients.v},
-                                                                {&AttentionInputs::bias, gradients.bias}};
+  std::vector<std::pair<Tensor AttentionInputs::*, Tensor>> sides = {
+      {&AttentionInputs::q, gradients.q},
+      {&AttentionInputs::k, gradients.k},
+      {&AttentionInputs::v, gradients.v},
+      {&AttentionInputs::bias, gradients.bias}};
+  if (gradients.idle.defined()) sides.emplace_back(&AttentionInputs::idle, gradients.idle);
   int compared = 0;
   for (const auto& [which, gradient] : sides) {
     const int64_t count = gradient.numel(), stride = std::max<int64_t>(1, count / 23);
@@ -72,8 +79,7 @@ void expect_finite_differences(const AttentionCase& of) {
 AttentionCase small_case(std::string_view gate) {
   AttentionCase of;
   of.B = 2, of.H = 4, of.Hkv = 2, of.T = 70, of.d = 12, of.dtype = at::kDouble;
-  of.gate = std::string(gate);
-  of.bias = gate == kGateLogProb ? 3 : 0;
+  set_gate(of, gate);
   return of;
 }
 
@@ -82,6 +88,18 @@ TEST_F(GatedAttentionGradient, OfHardScoreGatesIsTheSlope) {
 }
 TEST_F(GatedAttentionGradient, OfHardLogProbGatesIsTheSlope) {
   expect_finite_differences(small_case(kGateLogProb));
+}
+TEST_F(GatedAttentionGradient, OfHardIdleGatesIsTheSlope) {
+  expect_finite_differences(small_case(kGateIdle));
+}
+TEST_F(GatedAttentionGradient, OfSharperGatesIsTheSlope) {
+  for (const auto gate : kAllGates) {
+    for (const double sharpness : {2.0, 4.0}) {
+      AttentionCase of = small_case(gate);
+      of.sharpness = sharpness;
+      expect_finite_differences(of);
+    }
+  }
 }
 
 // With out = sum of P s v (s the sigmoid itself), the derivative through s is the straight-through one, and
@@ -107,7 +125,7 @@ TEST_F(GatedAttentionGradient, OfAnUnusedPenaltyIsThatOfZero) {
   of.seed = 2;
   AttentionInputs inputs = make_inputs(of);
   const Tensor q = inputs.q.detach().requires_grad_();
-  const auto result = gated_attention(q, inputs.k, inputs.v, inputs.bias, of.gate, of.seed);
+  const auto result = gated_attention(q, inputs.k, inputs.v, inputs.bias, std::nullopt, of.gate, of.seed);
   const auto unused = torch::autograd::grad({result.out}, {q}, {inputs.grad_out});
   inputs.grad_penalty.zero_();
   EXPECT_TRUE(unused[0].equal(run_operator(of, inputs).q));
@@ -117,7 +135,7 @@ TEST_F(GatedAttentionGradient, OfThePenaltyAloneNeedsNoOut) {
   AttentionCase of = small_case(kGateScore);
   AttentionInputs inputs = make_inputs(of);
   const Tensor k = inputs.k.detach().requires_grad_();
-  const auto result = gated_attention(inputs.q, k, inputs.v, inputs.bias, of.gate);
+  const auto result = gated_attention(inputs.q, k, inputs.v, inputs.bias, std::nullopt, of.gate);
   const auto alone = torch::autograd::grad({result.penalty}, {k}, {inputs.grad_penalty});
   inputs.grad_out.zero_();
   EXPECT_TRUE(alone[0].equal(run_operator(of, inputs).k));

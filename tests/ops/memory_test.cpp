@@ -76,7 +76,7 @@ size_t extra_bytes(const AttentionCase& of) {
 }
 
 TEST(GatedAttentionMemory, StaysFlatAsSequencesGrow) {
-  for (const auto gate : {kGateScore, kGateLogProb}) {
+  for (const auto gate : kAllGates) {
     AttentionCase of;
     of.d = 16, of.gate = std::string(gate), of.seed = 1, of.bias = 5;  // whole vectors: no padded copies
     of.T = 4096;

@@ -1,10 +1,10 @@
 // Backward pass of gated attention for one block of query rows (docs/operator.md). Scores and gates are made
 // again from q, k, the row log-sum-exp and the seed. Phases:
 //   1. load q and dy (both ways round), the log-sum-exp and D_i = dy_i . y_i
-//   2. per tile: S, dA, gates; dS (logprob: still without its G_i term); dv += (P z)^T dy
-//   3. score: dq += dS k, dk += dS^T q at once; logprob: G_i = sum of dg over the row first, then a second
-//      walk takes P G off dS and adds dq, dk, making again the tiles that were not kept
-//   4. write dq, G and the block's part of the bias gradient
+//   2. per tile: S, dA, gates; dS (logprob, idle: still without the G_i term); dv += (P z)^T dy
+//   3. score: dq += dS k, dk += dS^T q at once; logprob, idle: G_i = sum of dg over the row first, then a
+//      second walk takes w P G off dS and adds dq, dk, making again the tiles that were not kept
+//   4. write dq, w G and the block's part of the gradients of bias and idle
 // A call computes rows (dq), columns (dk, dv) or both; the sums have the same order either way.
 #include "ops/cpu/gate.h"
 #include "ops/cpu/noise.h"
@@ -19,11 +19,12 @@ struct BackwardSpace {
   Real *queries_t, *grads_t;  // [d, kRows]
   Real* grad_q;               // [kRows, padded]
   Real *keys, *values;        // [kColumns, padded], copies where they are needed
-  int64_t kept;               // tiles kept between the two walks of logprob
+  int64_t kept;               // tiles kept between the two walks of logprob and idle
   Real* scores;               // [kept + 1, kColumns, kRows]: S, then P; the last place is for tiles not kept
   Real* slopes;               // [kept + 1, kColumns, kRows]: dA, then dS
   Real* weights;              // [kColumns, kRows]: P z
-  Real *log_sum_exp, *D, *G;  // [kRows]
+  Real *log_sum_exp, *D, *G;  // [kRows]; G is w_i G_i here
+  Real* offset;               // [kRows], added to scores for g
   Real* sums;                 // [kRows]: sum of dg, over the tiles so far
   size_t bytes;
 
@@ -37,19 +38,20 @@ struct BackwardSpace {
     grad_q = carver.take<Real>(kRows * padded);
     keys = carver.take<Real>(kColumns * padded);
     values = carver.take<Real>(kColumns * padded);
-    kept = problem.logprob ? (blocks < kKeptTiles ? blocks : kKeptTiles) : 0;
+    kept = problem.of_row ? (blocks < kKeptTiles ? blocks : kKeptTiles) : 0;
     scores = carver.take<Real>((kept + 1) * kTile);
     slopes = carver.take<Real>((kept + 1) * kTile);
     weights = carver.take<Real>(kTile);
     log_sum_exp = carver.take<Real>(kRows);
     D = carver.take<Real>(kRows);
     G = carver.take<Real>(kRows);
+    offset = carver.take<Real>(kRows);
     sums = carver.take<Real>(kRows);
     bytes = carver.bytes();
   }
 };
 
-template <typename Real, bool LogProb, bool Sampled>
+template <typename Real, bool OfRow, bool Sampled>
 class BackwardBlock {
  public:
   BackwardBlock(const BackwardProblem& problem, const BackwardPart& part, void* workspace)
@@ -60,7 +62,7 @@ class BackwardBlock {
 
   void run() {
     load_block();
-    const bool sums_known = !LogProb || !part_.rows;  // a call for columns reads the G_i of an earlier one
+    const bool sums_known = !OfRow || !part_.rows;  // a call for columns reads the G_i of an earlier one
     for (int64_t tile = part_.first_tile; tile <= part_.last_tile; ++tile) {
       const int64_t open = differentiate_tile(tile);
       if (part_.columns && open) add_grad_v(tile, open);
@@ -92,7 +94,8 @@ class BackwardBlock {
     for (int64_t r = 0; r < kRows; ++r) {
       const bool exists = r < block_.rows;
       space_.log_sum_exp[r] = exists ? log_sum_exp[r] : 0;
-      space_.G[r] = exists && LogProb && !part_.rows ? gate_sums[r] : 0;
+      space_.offset[r] = static_cast<Real>(row_gate(problem_, block_.h, space_.log_sum_exp[r]).offset);
+      space_.G[r] = exists && OfRow && !part_.rows ? gate_sums[r] : 0;
       space_.sums[r] = 0;
     }
     load_side(problem_.grad_out, Real(1), space_.grads, space_.grads_t);
@@ -134,16 +137,10 @@ class BackwardBlock {
     return open;
   }
 
-  // What is added to a score of row r to give g.
-  Lanes<Real> gate_offset(int64_t r) const {
-    const Lanes<Real> bias = fill(static_cast<Real>(problem_.bias[block_.h]));
-    return LogProb ? bias - load(space_.log_sum_exp + r) : bias;
-  }
-
   bool any_open(const Real* scores, int64_t columns) const {
     Lanes<Index<Real>> open{};
     for (int64_t r = 0; r < kRows; r += kLanes) {
-      const Lanes<Real> offset = gate_offset(r);
+      const Lanes<Real> offset = load(space_.offset + r);
       for (int64_t c = 0; c < columns; ++c) open |= load(scores + c * kRows + r) + offset > 0;
     }
     Index<Real> any = 0;
@@ -155,27 +152,30 @@ class BackwardBlock {
   int64_t differentiate_lanes(int64_t tile, int64_t columns, int64_t r, Real* scores, Real* slopes,
                               Real* weights) {
     const Lanes<Real> log_sum_exp = load(space_.log_sum_exp + r), D = load(space_.D + r);
-    const Lanes<Real> offset = gate_offset(r);
+    const Lanes<Real> offset = load(space_.offset + r);
+    const Real sharpness = static_cast<Real>(problem_.sharpness);
     const Real grad_penalty = static_cast<Real>(problem_.grad_penalty[block_.b * problem_.H + block_.h]);
     const RowNoise noise = noise_of(block_, r);
     Lanes<Real> sum{};
     Lanes<Index<Real>> count{};
-    for (int64_t c = 0; c < columns; c += 4) {
-      Lanes<uint32_t> bits[4];
-      if constexpr (Sampled) noise.draw((tile * kColumns + c) / 4, bits);
-      const int keys = columns - c < 4 ? static_cast<int>(columns - c) : 4;
+    for (int64_t c = 0; c < columns; c += kGateKeys) {
+      Lanes<uint32_t> words[kGateKeys / 2];
+      if constexpr (Sampled) noise.draw((tile * kColumns + c) / kGateKeys, words);
+      const int keys = columns - c < kGateKeys ? static_cast<int>(columns - c) : kGateKeys;
       for (int key = 0; key < keys; ++key) {
         const int64_t at = (c + key) * kRows;
         const Lanes<Real> score = load(scores + at), dA = load(slopes + at);
-        const Lanes<Real> P = exponential_of_negative<Real>(score - log_sum_exp), g = score + offset;
+        const Lanes<Real> P = exponential_of_negative<Real>(score - log_sum_exp);
+        const Lanes<Real> g = (score + offset) * sharpness;
         const Lanes<Real> exp_g = exponential_of_gate<Real>(g);
         Lanes<Real> dg = grad_penalty * sigmoid_slope<Real>(exp_g);
         Lanes<Index<Real>> z = g > 0;
         if constexpr (Sampled) {
-          const Odds<Real> odds = odds_of<Real>(bits[key]);
+          const Odds<Real> odds = odds_of<Real>(words, key);
           z = is_open<Real>(exp_g, odds);
           dg += P * dA * sampled_slope<Real>(exp_g, odds);
         }
+        dg *= sharpness;
         store(scores + at, P);
         store(slopes + at, P * ((z ? dA : Lanes<Real>{}) - D) + dg);
         store(weights + at, z ? P : Lanes<Real>{});
@@ -209,7 +209,7 @@ class BackwardBlock {
   void add_grad_q_and_k(int64_t tile) {
     const int64_t columns = block_.columns(tile), padded = block_.padded;
     Real* slopes = space_.slopes + place(tile);
-    if constexpr (LogProb) subtract_sums(space_.scores + place(tile), columns, slopes);
+    if constexpr (OfRow) subtract_sums(space_.scores + place(tile), columns, slopes);
     if (part_.rows) {
       const RowsOf<Real> keys = block_.keys(problem_.k, tile, space_.keys);
       add_product<Real>({slopes, 1, kRows}, keys.data, keys.stride, space_.grad_q, padded, block_.rows,
@@ -221,7 +221,7 @@ class BackwardBlock {
     }
   }
 
-  // dS -= P G
+  // dS -= w P G
   void subtract_sums(const Real* P, int64_t columns, Real* slopes) {
     for (int64_t r = 0; r < kRows; r += kLanes) {
       const Lanes<Real> G = load(space_.G + r);
@@ -232,12 +232,16 @@ class BackwardBlock {
 
   void write_sums() {
     Real* gate_sums = static_cast<Real*>(problem_.gate_sums) + block_.row_offset();
-    double grad_bias = 0;
+    double grad_bias = 0, grad_idle = 0;
     for (int64_t r = 0; r < block_.rows; ++r) {
+      const RowGate row = row_gate(problem_, block_.h, space_.log_sum_exp[r]);
       grad_bias += space_.sums[r];
-      gate_sums[r] = space_.G[r] = space_.sums[r];
+      grad_idle -= row.rest * space_.sums[r];
+      gate_sums[r] = space_.G[r] = static_cast<Real>(row.weight * space_.sums[r]);
     }
-    problem_.grad_bias[(block_.b * problem_.H + block_.h) * problem_.blocks() + block_.index] = grad_bias;
+    const int64_t at = (block_.b * problem_.H + block_.h) * problem_.blocks() + block_.index;
+    problem_.grad_bias[at] = grad_bias;
+    if (problem_.grad_idle) problem_.grad_idle[at] = grad_idle;
   }
 
   void write_grad_q() {
@@ -254,9 +258,9 @@ class BackwardBlock {
 
 template <typename Real>
 void backward_block(const BackwardProblem& problem, const BackwardPart& part, void* workspace) {
-  if (problem.logprob && problem.sampled)
+  if (problem.of_row && problem.sampled)
     return BackwardBlock<Real, true, true>(problem, part, workspace).run();
-  if (problem.logprob) return BackwardBlock<Real, true, false>(problem, part, workspace).run();
+  if (problem.of_row) return BackwardBlock<Real, true, false>(problem, part, workspace).run();
   if (problem.sampled) return BackwardBlock<Real, false, true>(problem, part, workspace).run();
   BackwardBlock<Real, false, false>(problem, part, workspace).run();
 }

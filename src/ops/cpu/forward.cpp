@@ -1,8 +1,8 @@
 // Forward pass of gated attention for one block of query rows (docs/operator.md). Phases:
 //   1. transpose the queries, so that a vector holds one key's scores with neighbouring queries
-//   2. logprob only: walk the tiles once for the row log-sum-exp, keeping what fits
+//   2. logprob and idle: walk the tiles once for the row log-sum-exp, keeping what fits
 //   3. walk the tiles: P = exp(S - shift), gates, out += (P z) v; for score, shift is the running maximum of
-//      the row and earlier sums are rescaled when it grows, for logprob it is the log-sum-exp itself
+//      the row and earlier sums are rescaled when it grows, else it is the log-sum-exp itself
 //   4. write out, log-sum-exp, and the block's part of penalty and active
 #include "ops/cpu/gate.h"
 #include "ops/cpu/noise.h"
@@ -18,9 +18,10 @@ struct ForwardSpace {
   Real* queries;        // [kRows, padded]; later the sums of out
   Real* queries_t;      // [d, kRows]
   Real *keys, *values;  // [kColumns, padded], copies where they are needed
-  int64_t kept;         // tiles kept between the two walks of logprob
+  int64_t kept;         // tiles kept between the two walks of logprob and idle
   Real* tiles;          // [kept + 1, kColumns, kRows]; the last is for those not kept
   Real *shift, *total;  // [kRows]
+  Real* offset;         // [kRows], added to scores for g
   size_t bytes;
 
   ForwardSpace(const Problem& problem, void* workspace) {
@@ -30,15 +31,16 @@ struct ForwardSpace {
     queries_t = carver.take<Real>(kRows * problem.d);
     keys = carver.take<Real>(kColumns * padded);
     values = carver.take<Real>(kColumns * padded);
-    kept = problem.logprob ? (blocks < kKeptTiles ? blocks : kKeptTiles) : 0;
+    kept = problem.of_row ? (blocks < kKeptTiles ? blocks : kKeptTiles) : 0;
     tiles = carver.take<Real>((kept + 1) * kTile);
     shift = carver.take<Real>(kRows);
     total = carver.take<Real>(kRows);
+    offset = carver.take<Real>(kRows);
     bytes = carver.bytes();
   }
 };
 
-template <typename Real, bool LogProb, bool Sampled>
+template <typename Real, bool OfRow, bool Sampled>
 class ForwardBlock {
  public:
   ForwardBlock(const ForwardProblem& problem, int64_t b, int64_t h, int64_t block, void* workspace)
@@ -46,7 +48,8 @@ class ForwardBlock {
 
   void run() {
     load_queries();
-    if constexpr (LogProb) find_log_sum_exp();
+    if constexpr (OfRow) find_log_sum_exp();
+    find_offsets();
     __builtin_memset(space_.queries, 0, kRows * block_.padded * sizeof(Real));
     for (int64_t tile = 0; tile <= block_.index; ++tile) add_tile(tile);
     write();
@@ -109,11 +112,16 @@ class ForwardBlock {
     }
   }
 
+  void find_offsets() {
+    for (int64_t r = 0; r < kRows; ++r)
+      space_.offset[r] = static_cast<Real>(row_gate(problem_, block_.h, space_.shift[r]).offset);
+  }
+
   void add_tile(int64_t tile) {
     const int64_t columns = block_.columns(tile);
     Real* weights = place(tile);
     if (!is_kept(tile)) score_tile(tile, weights);
-    if constexpr (!LogProb) {
+    if constexpr (!OfRow) {
       Real factor[kRows];
       if (raise_shift(weights, columns, factor)) rescale_out(factor);
     }
@@ -133,23 +141,23 @@ class ForwardBlock {
 
   // Scores of kLanes rows become P z; sums P, sigmoid(g) and z. Returns the number of open gates.
   int64_t gate_lanes(int64_t tile, int64_t columns, int64_t r, Real* weights) {
-    const Lanes<Real> shift = load(space_.shift + r);
-    const Lanes<Real> bias =
-        fill(static_cast<Real>(problem_.bias[block_.h])) - (LogProb ? shift : Lanes<Real>{});
+    const Lanes<Real> shift = load(space_.shift + r), offset = load(space_.offset + r);
+    const Real sharpness = static_cast<Real>(problem_.sharpness);
     const RowNoise noise = noise_of(block_, r);
     Lanes<Real> total{}, penalty{};
     Lanes<Index<Real>> count{};
-    for (int64_t c = 0; c < columns; c += 4) {
-      Lanes<uint32_t> bits[4];
-      if constexpr (Sampled) noise.draw((tile * kColumns + c) / 4, bits);
-      const int keys = columns - c < 4 ? static_cast<int>(columns - c) : 4;
+    for (int64_t c = 0; c < columns; c += kGateKeys) {
+      Lanes<uint32_t> words[kGateKeys / 2];
+      if constexpr (Sampled) noise.draw((tile * kColumns + c) / kGateKeys, words);
+      const int keys = columns - c < kGateKeys ? static_cast<int>(columns - c) : kGateKeys;
       for (int key = 0; key < keys; ++key) {
         Real* at = weights + (c + key) * kRows;
-        const Lanes<Real> score = load(at), g = score + bias, exp_g = exponential_of_gate<Real>(g);
+        const Lanes<Real> score = load(at), g = (score + offset) * sharpness;
+        const Lanes<Real> exp_g = exponential_of_gate<Real>(g);
         const Lanes<Real> P = exponential_of_negative<Real>(score - shift);
         Lanes<Index<Real>> z;
         if constexpr (Sampled)
-          z = is_open<Real>(exp_g, odds_of<Real>(bits[key]));
+          z = is_open<Real>(exp_g, odds_of<Real>(words, key));
         else
           z = g > 0;
         store(at, z ? P : Lanes<Real>{});
@@ -158,7 +166,7 @@ class ForwardBlock {
         count -= z;
       }
     }
-    if constexpr (!LogProb) store(space_.total + r, load(space_.total + r) + total);
+    if constexpr (!OfRow) store(space_.total + r, load(space_.total + r) + total);
     int64_t open = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
       penalty_ += penalty[lane];
@@ -182,7 +190,7 @@ class ForwardBlock {
     Real* log_sum_exp = static_cast<Real*>(problem_.log_sum_exp) + block_.row_offset();
     for (int64_t r = 0; r < block_.rows; ++r) {
       log_sum_exp[r] = space_.shift[r];
-      if constexpr (!LogProb) {
+      if constexpr (!OfRow) {
         log_sum_exp[r] += static_cast<Real>(__builtin_log(space_.total[r]));
         Real* row = space_.queries + r * block_.padded;
         const Real inverse = 1 / space_.total[r];
@@ -206,9 +214,9 @@ class ForwardBlock {
 
 template <typename Real>
 void forward_block(const ForwardProblem& problem, int64_t b, int64_t h, int64_t block, void* workspace) {
-  if (problem.logprob && problem.sampled)
+  if (problem.of_row && problem.sampled)
     return ForwardBlock<Real, true, true>(problem, b, h, block, workspace).run();
-  if (problem.logprob) return ForwardBlock<Real, true, false>(problem, b, h, block, workspace).run();
+  if (problem.of_row) return ForwardBlock<Real, true, false>(problem, b, h, block, workspace).run();
   if (problem.sampled) return ForwardBlock<Real, false, true>(problem, b, h, block, workspace).run();
   ForwardBlock<Real, false, false>(problem, b, h, block, workspace).run();
 }

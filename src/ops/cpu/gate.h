@@ -1,12 +1,30 @@
-// One edge's gate, kLanes edges at a time: from g = S + b or log P + b to z, sigmoid(g) and their slopes.
+// One edge's gate, kLanes edges at a time: from g = S + offset of the row to z, sigmoid(g) and their slopes.
 //   hard     z = 1[g > 0]
 //   sampled  z = 1[u e^g > 1 - u], s = u e^g / (u e^g + 1 - u), dz/dg = s(1 - s)    (no logarithm needed)
-// With x the 32 random bits, u = (x + 1/2) 2^-32 and 1 - u = (~x + 1/2) 2^-32; the factor 2^-32 cancels, and
-// neither end of (0, 1) loses digits.
+// With x the 16 random bits, u = (x + 1/2) 2^-16 and 1 - u = 1 - 2^-16 (x + 1/2); the factor 2^-16 cancels,
+// and both are exact.
 #pragma once
+#include "ops/cpu/kernel.h"
 #include "ops/cpu/vector.h"
 
 namespace openwork::cpu::OPENWORK_CPU_NAMESPACE {
+
+// A row's part in its gates: g = S + offset, dS takes off weight P G, and da takes off (1 - weight) G.
+struct RowGate {
+  double offset;        // b;  b - L;  b - L + log sigmoid(L - a)
+  double weight, rest;  // w and 1 - w: 1 and 0, or sigmoid(L - a) and sigmoid(a - L)
+};
+
+// L is the row's log-sum-exp. An a of -infinity is logprob's row; of +infinity, a closed one.
+inline RowGate row_gate(const Problem& problem, int64_t h, double L) {
+  const double b = problem.bias[h];
+  if (!problem.of_row) return {b, 0, 0};
+  if (!problem.idle) return {b - L, 1, 0};
+  const double x = L - problem.idle[h], e = __builtin_exp(-__builtin_fabs(x)), near = 1 / (1 + e);
+  const double log_sigmoid = (x < 0 ? x : 0) - __builtin_log1p(e);
+  const double rest = __builtin_isinf(x) ? 0 : x < 0 ? near : e * near;  // an infinite a has no gradient
+  return {b - L + log_sigmoid, x < 0 ? e * near : near, rest};
+}
 
 // Beyond +-60 the sigmoid is 0 or 1 to all digits that are kept, and u e^g still fits a float.
 template <typename Real>
@@ -16,13 +34,15 @@ inline Lanes<Real> exponential_of_gate(Lanes<Real> g) {
 
 template <typename Real>
 struct Odds {
-  Lanes<Real> open, closed;  // u and 1 - u, times 2^32
+  Lanes<Real> open, closed;  // u and 1 - u, times 2^16
 };
 
+// Of the `key`-th of the keys whose random bits are in `words`, two to a word.
 template <typename Real>
-inline Odds<Real> odds_of(Lanes<uint32_t> bits) {
-  return {__builtin_convertvector(bits, Lanes<Real>) + Real(0.5),
-          __builtin_convertvector(~bits, Lanes<Real>) + Real(0.5)};
+inline Odds<Real> odds_of(const Lanes<uint32_t>* words, int key) {
+  const auto bits = reinterpret_cast<Lanes<int32_t>>(words[key / 2] >> (16 * (key % 2)) & 0xFFFFu);
+  const Lanes<Real> open = __builtin_convertvector(bits, Lanes<Real>) + Real(0.5);
+  return {open, Real(65536) - open};
 }
 
 // z as a mask.

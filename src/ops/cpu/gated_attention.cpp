@@ -28,6 +28,7 @@ const cpu::Kernels& cpu::choose_kernels() {
 namespace {
 
 using at::Tensor;
+using MaybeTensor = std::optional<Tensor>;
 
 cpu::Element element_of(at::ScalarType dtype) {
   switch (dtype) {
@@ -54,22 +55,25 @@ cpu::View view_of(const Tensor& tensor) {
 // What the kernels' pointers point into, alive for the length of a call.
 struct Inputs {
   Tensor q, k, v, bias;
+  Tensor idle;  // undefined unless the gate is idle
 
-  Inputs(const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& bias_)
+  Inputs(const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& bias_, const MaybeTensor& idle_)
       : q(with_contiguous_rows(q_)),
         k(with_contiguous_rows(k_)),
         v(with_contiguous_rows(v_)),
-        bias(bias_.to(at::kDouble).contiguous()) {}
+        bias(bias_.to(at::kDouble).contiguous()),
+        idle(idle_ ? idle_->to(at::kDouble).contiguous() : Tensor()) {}
 
   void describe(std::string_view gate, std::optional<int64_t> seed, int64_t first, double scale,
-                cpu::Problem& problem) const {
+                double sharpness, cpu::Problem& problem) const {
     problem.element = element_of(q.scalar_type());
     problem.B = q.size(0), problem.H = q.size(1), problem.T = q.size(2), problem.d = q.size(3);
     problem.group = problem.H / k.size(1);
     problem.q = view_of(q), problem.k = view_of(k), problem.v = view_of(v);
     problem.bias = bias.const_data_ptr<double>();
-    problem.scale = scale;
-    problem.logprob = parse_gate(gate) == Gate::kLogProb;
+    problem.idle = idle.defined() ? idle.const_data_ptr<double>() : nullptr;
+    problem.scale = scale, problem.sharpness = sharpness;
+    problem.of_row = gate_of(gate) != GateKind::kScore;
     problem.sampled = seed.has_value();
     problem.seed = static_cast<uint64_t>(seed.value_or(0)), problem.first = static_cast<uint64_t>(first);
   }
@@ -92,12 +96,13 @@ double causal_pairs(int64_t T) {
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                   const Tensor& bias, std::string_view gate,
-                                                   std::optional<int64_t> seed, int64_t first, double scale) {
-  check_gated_attention(q, k, v, bias, gate, first);
-  const Inputs inputs(q, k, v, bias);
+                                                   const Tensor& bias, const MaybeTensor& idle,
+                                                   std::string_view gate, std::optional<int64_t> seed,
+                                                   int64_t first, double scale, double sharpness) {
+  check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
+  const Inputs inputs(q, k, v, bias, idle);
   cpu::ForwardProblem problem;
-  inputs.describe(gate, seed, first, scale, problem);
+  inputs.describe(gate, seed, first, scale, sharpness, problem);
   const int64_t B = problem.B, H = problem.H, T = problem.T, blocks = problem.blocks();
   const auto sums = q.options().dtype(sum_dtype(q));
   const Tensor out = at::empty(q.sizes(), q.options()), log_sum_exp = at::empty({B, H, T}, sums);
@@ -163,16 +168,15 @@ bool whole_heads_are_faster(const cpu::BackwardProblem& problem) {
   return std::ceil(heads / threads) <= 1.6 * heads / threads;
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, const Tensor& grad_penalty,
-                                                    const Tensor& q, const Tensor& k, const Tensor& v,
-                                                    const Tensor& bias, const Tensor& out,
-                                                    const Tensor& log_sum_exp, std::string_view gate,
-                                                    std::optional<int64_t> seed, int64_t first,
-                                                    double scale) {
-  check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, out, log_sum_exp, gate, first);
-  const Inputs inputs(q, k, v, bias);
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
+    const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
+    const Tensor& bias, const MaybeTensor& idle, const Tensor& out, const Tensor& log_sum_exp,
+    std::string_view gate, std::optional<int64_t> seed, int64_t first, double scale, double sharpness) {
+  check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
+                                 sharpness);
+  const Inputs inputs(q, k, v, bias, idle);
   cpu::BackwardProblem problem;
-  inputs.describe(gate, seed, first, scale, problem);
+  inputs.describe(gate, seed, first, scale, sharpness, problem);
   const int64_t B = problem.B, H = problem.H, T = problem.T, d = problem.d,
                 lanes = cpu::choose_kernels().lanes;
   const int64_t padded = (d + lanes - 1) / lanes * lanes;
@@ -183,6 +187,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
   const Tensor grad_q = at::empty(q.sizes(), q.options()), gate_sums = at::empty({B, H, T}, sums);
   const Tensor grad_k = at::zeros({B, k.size(1), T, padded}, sums), grad_v = at::zeros_like(grad_k);
   const Tensor grad_bias = at::empty({B, H, problem.blocks()}, at::kDouble);
+  const Tensor grad_idle = idle ? at::empty_like(grad_bias) : Tensor();
   problem.grad_out = view_of(dy), problem.out = view_of(y);
   problem.log_sum_exp = row_sums.const_data_ptr();
   problem.grad_penalty = dpenalty.const_data_ptr<double>();
@@ -190,14 +195,18 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
   problem.grad_k = grad_k.mutable_data_ptr(), problem.grad_v = grad_v.mutable_data_ptr();
   problem.gate_sums = gate_sums.mutable_data_ptr();
   problem.grad_bias = grad_bias.mutable_data_ptr<double>();
+  problem.grad_idle = idle ? grad_idle.mutable_data_ptr<double>() : nullptr;
 
   whole_heads_are_faster(problem) ? backward_by_heads(problem) : backward_by_tiles(problem);
   // Padding off, and q's dtype; nothing to do for float32 of whole vectors.
   const auto finish = [&](const Tensor& sum) {
     return sum.narrow(-1, 0, d).to(q.scalar_type()).contiguous();
   };
-  return {grad_q, finish(grad_k), finish(grad_v),
-          grad_bias.sum(at::IntArrayRef{0, 2}).to(bias.scalar_type())};
+  const auto per_head = [](const Tensor& parts, const Tensor& of) {
+    return parts.sum(at::IntArrayRef{0, 2}).to(of.scalar_type());
+  };
+  return {grad_q, finish(grad_k), finish(grad_v), per_head(grad_bias, bias),
+          idle ? per_head(grad_idle, *idle) : at::empty({0}, bias.options())};
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 namespace openwork::cpu {
 
 inline constexpr int64_t kRows = 64;     // query rows of a tile; a multiple of every lane count
-inline constexpr int64_t kColumns = 64;  // keys of a tile; a multiple of 4, the gates of one random draw
-// The logprob gate looks at a row block twice. This many of its tiles are kept from the first look; the tiles
-// of longer rows are computed again, so that memory does not grow with T.
+inline constexpr int64_t kColumns = 64;  // keys of a tile; a multiple of 8, the gates of one random draw
+// The logprob and idle gates look at a row block twice. This many of its tiles are kept from the first look;
+// the tiles of longer rows are computed again, so that memory does not grow with T.
 inline constexpr int64_t kKeptTiles = 48;
 
 enum class Element { kFloat, kDouble, kBFloat16, kHalf };
@@ -31,8 +31,10 @@ struct Problem {
   int64_t B, H, group, T, d;  // group: query heads per key/value head
   View q, k, v;
   const double* bias;  // [H]
-  double scale;
-  bool logprob, sampled;
+  const double* idle;  // [H]; null unless the gate is idle
+  double scale, sharpness;
+  bool of_row;  // gates know their row's log-sum-exp: logprob and idle
+  bool sampled;
   uint64_t seed, first;
 
   int64_t blocks() const {
@@ -54,15 +56,15 @@ struct BackwardProblem : Problem {
   const double* grad_penalty;  // [B, H], divided by the number of causal pairs
   void* grad_q;                // [B, H, T, d] contiguous
   void *grad_k, *grad_v;       // [B, H / group, T, padded d] real, zero at first; gradients are added
-  void* gate_sums;             // [B, H, T] real: G_i, written with grad_q and read back for grad_k (logprob)
-  double* grad_bias;           // [B, H, blocks]
+  void* gate_sums;             // [B, H, T] real: w_i G_i, written with grad_q, read back for grad_k (of_row)
+  double *grad_bias, *grad_idle;  // [B, H, blocks]; grad_idle null unless the gate is idle
 };
 
 // What a call of Kernels::backward computes for its row block.
 struct BackwardPart {
   int64_t b, h, block;            // block of query rows
   int64_t first_tile, last_tile;  // key tiles, both included
-  bool rows, columns;             // grad_q, gate_sums and grad_bias; grad_k and grad_v
+  bool rows, columns;             // grad_q, gate_sums, grad_bias and grad_idle; grad_k and grad_v
 };
 
 // Workspaces are bytes, 64-aligned, one per thread.

@@ -1,7 +1,8 @@
-// Gate noise for kLanes query rows at a time: Philox4x32-10 as base/philox.h has it, one draw giving the four
-// keys of a quad in every lane. A draw's words live in the low halves of 64-bit lanes, where one multiply
+// Gate noise for kLanes query rows at a time: Philox4x32-7 as base/philox.h has it, one draw giving the eight
+// keys of an octet in every lane. A draw's words live in the low halves of 64-bit lanes, where one multiply
 // instruction gives a whole 64-bit product; what the high halves hold in between does not matter.
 #pragma once
+#include "base/philox.h"
 #include "ops/cpu/tile.h"
 
 namespace openwork::cpu::OPENWORK_CPU_NAMESPACE {
@@ -32,8 +33,8 @@ struct WideDraw {
 inline WideDraw philox_wide(uint64_t key, Wide counter) {
   Wide c0 = counter, c1 = counter >> 32, c2{}, c3{};
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-#pragma GCC unroll 10
-  for (int round = 0; round < 10; ++round) {
+#pragma GCC unroll 7
+  for (int round = 0; round < kGateRounds; ++round) {
     const Wide p0 = multiply_low(c0, 0xD2511F53ull + Wide{});
     const Wide p1 = multiply_low(c2, 0xCD9E8D57ull + Wide{});
     c0 = (p1 >> 32) ^ c1 ^ (static_cast<uint64_t>(k0) + Wide{});
@@ -46,23 +47,23 @@ inline WideDraw philox_wide(uint64_t key, Wide counter) {
   return {{c0, c1, c2, c3}};
 }
 
-// The noise of kLanes neighbouring rows of one head, keys in quads.
+// The noise of kLanes neighbouring rows of one head, keys in octets.
 class RowNoise {
  public:
-  // `row` is ((b*H + h)*T + i) of the first lane, `quads` is ceil(T/4).
-  RowNoise(uint64_t seed, uint64_t row, uint64_t quads) : seed_(seed) {
+  // `row` is ((b*H + h)*T + i) of the first lane, `octets` is ceil(T/8).
+  RowNoise(uint64_t seed, uint64_t row, uint64_t octets) : seed_(seed) {
     for (int lane = 0; lane < kLanes / 2; ++lane) {
-      even_[lane] = (row + 2 * lane) * quads;
-      odd_[lane] = (row + 2 * lane + 1) * quads;
+      even_[lane] = (row + 2 * lane) * octets;
+      odd_[lane] = (row + 2 * lane + 1) * octets;
     }
   }
 
-  // 32 random bits for keys 4*quad .. 4*quad+3 in every row.
-  void draw(uint64_t quad, Lanes<uint32_t> (&bits)[4]) const {
-    const WideDraw even = philox_wide(seed_, even_ + quad), odd = philox_wide(seed_, odd_ + quad);
-    for (int key = 0; key < 4; ++key) {
-      const Wide merged = (even.word[key] & 0xFFFFFFFFull) | (odd.word[key] << 32);
-      bits[key] = reinterpret_cast<Lanes<uint32_t>>(merged);
+  // The words of keys 8*octet .. 8*octet+7 in every row: two keys to a word, the even one in its low half.
+  void draw(uint64_t octet, Lanes<uint32_t> (&words)[kGateKeys / 2]) const {
+    const WideDraw even = philox_wide(seed_, even_ + octet), odd = philox_wide(seed_, odd_ + octet);
+    for (int word = 0; word < kGateKeys / 2; ++word) {
+      const Wide merged = (even.word[word] & 0xFFFFFFFFull) | (odd.word[word] << 32);
+      words[word] = reinterpret_cast<Lanes<uint32_t>>(merged);
     }
   }
 
@@ -75,7 +76,7 @@ class RowNoise {
 inline RowNoise noise_of(const Block& block, int64_t r) {
   const Problem& problem = *block.problem;
   const uint64_t head = (problem.first + block.b) * problem.H + block.h;
-  return RowNoise(problem.seed, head * problem.T + block.start + r, (problem.T + 3) / 4);
+  return RowNoise(problem.seed, head * problem.T + block.start + r, (problem.T + kGateKeys - 1) / kGateKeys);
 }
 
 }  // namespace openwork::cpu::OPENWORK_CPU_NAMESPACE
