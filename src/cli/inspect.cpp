@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -11,6 +12,7 @@
 #include "io/model_store.h"
 #include "io/safetensors.h"
 #include "model/architecture.h"
+#include "model/gate_summary.h"
 #include "model/load.h"
 
 namespace openwork {
@@ -25,20 +27,45 @@ struct InspectOptions {
 };
 
 nlohmann::json describe_config(const ModelConfig& config) {
-  return {{"architecture", config.architecture}, {"layers", config.layers}, {"heads", config.heads},
-          {"kv_heads", config.kv_heads}, {"head_size", config.head_size}, {"width", config.width},
-          {"inner", config.inner}, {"vocabulary", config.vocabulary}, {"context", config.context},
-          {"positions", config.positions == Positions::kLearned ? "learned" : "rotary (" + config.rope.kind + ")"},
-          {"tied", config.tied}, {"gate", gate_name(config.gate)}};
+  return {{"architecture", config.architecture},
+          {"layers", config.layers},
+          {"heads", config.heads},
+          {"kv_heads", config.kv_heads},
+          {"head_size", config.head_size},
+          {"width", config.width},
+          {"inner", config.inner},
+          {"vocabulary", config.vocabulary},
+          {"context", config.context},
+          {"positions",
+           config.positions == Positions::kLearned ? "learned" : "rotary (" + config.rope.kind + ")"},
+          {"tied", config.tied}};
+}
+
+// JSON has no infinities: an idle score that is one is written as text.
+nlohmann::json describe_range(const GateRange& range) {
+  const auto number = [](float x) {
+    return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(fmt::format("{}", x));
+  };
+  return {number(range.low), number(range.high)};
+}
+
+void describe_gates(const LocatedModel& located, nlohmann::json& config) {
+  const GateSummary gates = summarise_gates(located.path, located.adapter);
+  config["gate"] = gate_name(gates.kind);
+  if (gates.bias) config["gate_bias"] = describe_range(*gates.bias);
+  if (gates.idle) config["gate_idle"] = describe_range(*gates.idle);
 }
 
 // A model's configuration, or why there is none: any weights file may be inspected.
-nlohmann::json try_describe(const fs::path& path) {
+nlohmann::json try_describe(const LocatedModel& located) {
+  const fs::path& path = located.path;
   const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
   const bool has_config = fs::exists(folder / "config.json") || !fs::is_directory(path);
   if (!has_config) return nullptr;
   try {
-    return describe_config(load_config(path));
+    nlohmann::json config = describe_config(load_config(path));
+    describe_gates(located, config);
+    return config;
   } catch (const Error& error) {
     if (fs::is_directory(path)) throw;
     return {{"note", error.what()}};
@@ -100,7 +127,7 @@ void print_tensors(const InspectOptions& options, const TensorFile& file) {
 void run_inspect(const InspectOptions& options) {
   apply_common_options(options.common);
   const LocatedModel located = locate_model(options.model);
-  const nlohmann::json config = try_describe(located.path);
+  const nlohmann::json config = try_describe(located);
   const std::shared_ptr<const TensorFile> file = open_weights(located.path);
   print_summary(options, config.is_null() ? nlohmann::json::object() : config, *file);
   if (options.tensors) print_tensors(options, *file);

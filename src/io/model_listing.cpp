@@ -81,8 +81,10 @@ std::string folder_architecture(const fs::path& folder) {
   std::ifstream config(folder / "config.json");
   if (config) {
     const auto json = nlohmann::json::parse(config, nullptr, false);
-    const std::string gated = json.is_object() && json.contains("attention_gate") ? ", gated" : "";
-    return text_member(json, "model_type") + gated;
+    const nlohmann::json gate =
+        json.is_object() ? json.value("attention_gate", nlohmann::json()) : nlohmann::json();
+    const std::string kind = text_member(gate, "kind");
+    return text_member(json, "model_type") + (kind.empty() ? "" : ", " + kind + " gates");
   }
   std::ifstream adapter(folder / "adapter_config.json");
   if (adapter) {

@@ -81,6 +81,17 @@ class AdapterTensors {
     return reader_.has(whole) ? reader_.read(whole).to(device_) : Tensor();
   }
 
+  // Of a gate that the adapter puts on: must be there, with a number for each head.
+  Tensor read_gate(const ParameterSpec& spec) {
+    const std::string whole = kPrefix + spec.name;
+    used_.insert(whole);
+    Tensor gate;
+    if (reader_.has(whole)) gate = reader_.read_gate(whole, spec.role == Role::kGateIdle);
+    if (gate.defined() && gate.sizes().equals(spec.shape)) return gate.to(device_);
+    fail_input(fmt::format("tensor '{}' is missing or not of {} heads", whole, spec.shape.front()),
+               reader_.file().origin(), "the adapter and the model must belong together");
+  }
+
   void check_nothing_left() const {
     for (const TensorEntry& entry : reader_.file().entries()) {
       if (used_.contains(entry.name)) continue;
@@ -107,14 +118,6 @@ void check_parts(const Tensor& weight, const Tensor& a, const Tensor& b, bool tr
         fmt::format("lora_A and lora_B of '{}' do not fit its {} inputs and {} outputs", name, in, out),
         origin, "the adapter and the model must belong together");
   }
-}
-
-Tensor read_gate_bias(AdapterTensors& tensors, const ParameterSpec& spec, const std::string& origin) {
-  const Tensor bias = tensors.read(spec.name);
-  if (bias.defined() && bias.sizes().equals(spec.shape)) return bias;
-  fail_input(
-      fmt::format("tensor '{}{}' is missing or not of {} heads", kPrefix, spec.name, spec.shape.front()),
-      origin, "the adapter and the model must belong together");
 }
 
 }  // namespace
@@ -189,8 +192,8 @@ Transformer load_adapted_model(const fs::path& base, const fs::path& adapter, co
   std::map<std::string, Tensor> own(model.parameters().begin(), model.parameters().end());
   NamedTensors parameters;
   for (const ParameterSpec& spec : specs_of(config)) {
-    if (spec.role == Role::kGateBias && file.gate != GateKind::kNone) {
-      parameters.emplace_back(spec.name, read_gate_bias(tensors, spec, origin));
+    if (is_gate(spec.role) && file.gate != GateKind::kNone) {
+      parameters.emplace_back(spec.name, tensors.read_gate(spec));
       continue;
     }
     Tensor weight = own.at(spec.name).detach();

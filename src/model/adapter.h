@@ -1,8 +1,9 @@
 // LoRA: a weight W [out, in] becomes W + (alpha / rank) B A with A [rank, in], B [out, rank]. On disk as PEFT
 // has it:
 //   adapter_config.json         r, lora_alpha, target_modules, base_model_name_or_path; and attention_gate
-//   adapter_model.safetensors   base_model.model.MODULE.lora_A.weight, .lora_B.weight; ATTENTION.gate_bias
-// PEFT's users read the first two and pass over the gate biases; `MODEL+ADAPTER` names the pair here.
+//   adapter_model.safetensors   base_model.model.MODULE.lora_A.weight, .lora_B.weight; ATTENTION.gate_bias,
+//                               with gate `idle` ATTENTION.gate_idle
+// PEFT's users read the first two and pass over the gates; `MODEL+ADAPTER` names the pair here.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -28,7 +29,7 @@ Tensor add_lora(const Tensor& weight, const Tensor& a, const Tensor& b, double s
 // The module of a parameter: its name without ".weight".
 std::string module_name(const std::string& parameter);
 
-// `tensors`: MODULE.lora_A.weight, MODULE.lora_B.weight and gate biases, as float32 on the CPU.
+// `tensors`: MODULE.lora_A.weight, MODULE.lora_B.weight, gate biases and idle scores, as float32 on the CPU.
 void save_adapter(const std::filesystem::path& folder, const ModelConfig& config, const LoraOptions& options,
                   const NamedTensors& tensors, const std::string& base_name);
 

@@ -54,6 +54,7 @@ void add_attention(SpecList& list, const ModelConfig& config, int64_t layer) {
   }
   list.add_linear(Role::kAttentionOutput, layer, q_size, config.width, config.output_bias);
   if (config.gate != GateKind::kNone) list.add(Role::kGateBias, layer, false, {config.heads});
+  if (config.gate == GateKind::kIdle) list.add(Role::kGateIdle, layer, false, {config.heads});
 }
 
 void add_mlp(SpecList& list, const ModelConfig& config, int64_t layer) {
@@ -101,7 +102,7 @@ const Architecture& architecture_named(const std::string& model_type, const std:
 std::string tensor_name(const NameTable& names, Role role, int64_t layer, bool bias) {
   const std::string& pattern = names.at(role);
   std::string name = layer < 0 ? pattern : fmt::format(fmt::runtime(pattern), layer);
-  if (role == Role::kGateBias) return name;  // a tensor of its own, not a module
+  if (is_gate(role)) return name;  // a tensor of its own, not a module
   return name + (bias ? ".bias" : ".weight");
 }
 

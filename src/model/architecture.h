@@ -15,8 +15,13 @@ namespace openwork {
 // The part a weight plays. Names are tables from role to a pattern in which {} is the layer.
 enum class Role {
   kEmbedding, kPositions, kNorm1, kQkv, kQuery, kKey, kValue, kQueryNorm, kKeyNorm, kAttentionOutput,
-  kGateBias, kNorm2, kUp, kGate, kDown, kFinalNorm, kUnembedding,
+  kGateBias, kGateIdle, kNorm2, kUp, kGate, kDown, kFinalNorm, kUnembedding,
 };
+
+// A number per head of the attention gate: float32 whatever the weights are, no module's weight or bias.
+constexpr bool is_gate(Role role) {
+  return role == Role::kGateBias || role == Role::kGateIdle;
+}
 
 using NameTable = std::map<Role, std::string>;
 

@@ -24,14 +24,45 @@ AttentionResult attend_dense(const AttentionCall& call) {
           {}, {}};
 }
 
+std::optional<Tensor> idle_of(const AttentionCall& call) {
+  return call.gate_idle.defined() ? std::optional<Tensor>(call.gate_idle) : std::nullopt;
+}
+
 AttentionResult attend_gated(const AttentionCall& call) {
   const GatedAttentionResult result =
-      gated_attention(call.q, call.k, call.v, call.gate_bias, std::nullopt, gate_name(call.gate),
-                      call.draw.seed, call.draw.first, call.scale);
+      gated_attention(call.q, call.k, call.v, call.gate_bias, idle_of(call), gate_name(call.gate),
+                      call.draw.seed, call.draw.first, call.scale, call.draw.sharpness);
   return {result.out, result.penalty, result.active};
 }
 
-// METHOD 1 in its own names, every T x K number in memory so that it can be tapped. Gates are hard here.
+// r g of every edge, [B, H, T, K], of scores S that are -infinity where a key is hidden. What gate `idle` has
+// beyond logprob is log sigmoid(L - a) <= 0, which is 0 for a = -infinity, -infinity for a = +infinity and
+// about L - a for a large a: never inf - inf, as L, the row's log-sum-exp over its keys, is finite.
+Tensor find_gates(const AttentionCall& call, const Tensor& S) {
+  const auto by_head = [](const Tensor& x) { return x.to(at::kFloat).view({1, -1, 1, 1}); };  // [1, H, 1, 1]
+  Tensor b = by_head(call.gate_bias);
+  if (call.gate == GateKind::kIdle) {
+    const Tensor L = S.to(at::kFloat).logsumexp(-1, true);  // [B, H, T, 1]
+    b = b + at::log_sigmoid(L - by_head(call.gate_idle));
+  }
+  const Tensor g =
+      (call.gate == GateKind::kScore ? S.to(at::kFloat) : at::log_softmax(S, -1, at::kFloat)) + b;
+  return call.draw.sharpness == 1 ? g : g * call.draw.sharpness;
+}
+
+// z, 0 or 1: hard, or sampled from the uniforms that the operator draws for a text of K tokens, of which the
+// queries are the last T. Sampled ones are straight-through: forward the step, backward the sigmoid's slope.
+Tensor draw_gates(const AttentionCall& call, const Tensor& g, const Tensor& hidden) {
+  if (!call.draw.seed) return (g > 0).logical_and(hidden.logical_not()).to(g.dtype());
+  const int64_t queries = g.size(2), keys = g.size(3);
+  const Tensor u = gate_uniforms(g.size(0), g.size(1), keys, *call.draw.seed, call.draw.first)
+                       .narrow(2, keys - queries, queries)
+                       .to(g.device());
+  const Tensor noisy = g + (u.log() - (1 - u).log()).to(g.dtype()), s = noisy.sigmoid();
+  return ((noisy > 0).to(g.dtype()) + (s - s.detach())).masked_fill(hidden, 0);
+}
+
+// The same line by line (docs/operator.md), every T x K number in memory so that it can be tapped.
 AttentionResult attend_written_out(const AttentionCall& call) {
   const int64_t queries = call.q.size(2), keys = call.k.size(2), group = call.q.size(1) / call.k.size(1);
   const Tensor k = group == 1 ? call.k : call.k.repeat_interleave(group, 1);
@@ -43,9 +74,8 @@ AttentionResult attend_written_out(const AttentionCall& call) {
   Tensor P = at::softmax(S, -1, at::kFloat);
   AttentionResult result;
   if (call.gate != GateKind::kNone) {
-    const Tensor bias = call.gate_bias.to(at::kFloat).view({1, -1, 1, 1});
-    const Tensor g = (call.gate == GateKind::kScore ? S.to(at::kFloat) : at::log_softmax(S, -1, at::kFloat)) + bias;
-    const Tensor z = tap(call.taps, Site::kGate, call.layer, (g > 0).logical_and(hidden.logical_not()).to(P.dtype()));
+    const Tensor g = find_gates(call, S);
+    const Tensor z = tap(call.taps, Site::kGate, call.layer, draw_gates(call, g, hidden));
     P = P * z;
     const double pairs = static_cast<double>(queries) * static_cast<double>(2 * keys - queries + 1) / 2;
     result.penalty = at::sigmoid(g).masked_fill(hidden, 0).sum({2, 3}) / pairs;

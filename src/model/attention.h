@@ -1,7 +1,7 @@
 // One layer's attention from q, k, v to z, by the cheapest way that serves what was asked:
 //   dense, nothing asked      the fused kernel (scaled_dot_product_attention)
 //   gated, nothing asked      openwork::gated_attention
-//   scores, gate or pattern tapped, or gated behind a cache: written out (METHOD 1), T x K numbers per head
+//   scores, gate or pattern tapped, or gated behind a cache: written out, T x K numbers per head
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -15,13 +15,15 @@ namespace openwork {
 // How gates are drawn: hard at inference; sampled in training, from the seed of this layer and step.
 struct GateDraw {
   std::optional<int64_t> seed;
-  int64_t first = 0;  // index of the first prompt in the step's global batch
+  int64_t first = 0;     // index of the first prompt in the step's global batch
+  double sharpness = 1;  // r: r g stands for g in noise and penalty; hard gates are the same for any r > 0
 };
 
 struct AttentionCall {
   Tensor q;          // [B, H, T, d]
   Tensor k, v;       // [B, G, K, d], K >= T: the last T keys are the queries' own positions
   Tensor gate_bias;  // [H]; undefined where there is no gate
+  Tensor gate_idle;  // [H]: the score of the idle key; undefined but for gate `idle`
   GateKind gate = GateKind::kNone;
   double scale = 1;
   int64_t layer = 0;

@@ -123,7 +123,8 @@ class DeltaReader {
 
   Tensor read_whole(const ParameterSpec& spec) {
     used_.insert(spec.name);
-    Tensor tensor = reader_.read(spec.name);
+    Tensor tensor = is_gate(spec.role) ? reader_.read_gate(spec.name, spec.role == Role::kGateIdle)
+                                       : reader_.read(spec.name);
     if (!tensor.sizes().equals(spec.shape)) refuse(spec.name);
     return tensor;
   }
@@ -266,7 +267,7 @@ Transformer load_delta_model(const fs::path& base_path, const fs::path& folder, 
       weight = it == header.bits.end() ? own.at(spec.name)
                                        : own.at(spec.name) + reader.read_change(spec, it->second);
     }
-    const at::ScalarType dtype = spec.role == Role::kGateBias ? at::kFloat : options.dtype;
+    const at::ScalarType dtype = is_gate(spec.role) ? at::kFloat : options.dtype;
     parameters.emplace_back(spec.name, weight.to(options.device, dtype).clone());
   }
   reader.check_nothing_left();

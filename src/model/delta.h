@@ -1,6 +1,6 @@
 // A compact difference to a base model: every matrix as the base's plus a rounded change,
 //   W_ij = base_ij + (c_ij - (2^bits - 1) / 2) * scale_i,     c_ij one of 2^bits codes, scale_i one per row
-// and small tensors (norms, biases, gate biases) whole. On disk (docs/formats.md):
+// and small tensors (norms, biases, gate biases and idle scores) whole. On disk (docs/formats.md):
 //   openwork_delta.safetensors   NAME.codes U8 [rows, ceil(columns bits / 8)], NAME.scales F16 [rows]; NAME
 //   F32 config.json                  the model's, attention_gate, and openwork_delta: {version, base,
 //   base_sha256, bits}

@@ -68,7 +68,7 @@ class HuggingFaceSource : public ParameterSource {
     for (const std::string& name : candidates) {
       if (!reader_.has(name)) continue;
       used.insert(name);
-      return reader_.read(name);
+      return is_gate(spec.role) ? reader_.read_gate(name, spec.role == Role::kGateIdle) : reader_.read(name);
     }
     // A checkpoint of the published kind (use_sparse_attn) gates at score > 0 and stores no bias.
     if (spec.role == Role::kGateBias && !config_.source.contains("attention_gate")) return at::zeros(spec.shape);

@@ -101,8 +101,7 @@ void save_model(const fs::path& folder, const ModelConfig& config, const NamedTe
     const bool renamed = architecture.file_names.contains(spec.role);
     const std::string name =
         renamed ? tensor_name(architecture.file_names, spec.role, spec.layer, spec.bias) : spec.name;
-    named.emplace_back(
-        name, parameters.at(n).second.detach().to(spec.role == Role::kGateBias ? at::kFloat : dtype));
+    named.emplace_back(name, parameters.at(n).second.detach().to(is_gate(spec.role) ? at::kFloat : dtype));
   }
   save_tensors(folder / "model.safetensors", named);
   write_text_file(folder / "config.json", make_config(config, dtype).dump(2) + "\n");

@@ -1,6 +1,6 @@
 // Saving a model as a Hugging Face folder that load_model (and transformers, where the model is dense) opens:
 // config.json is the one it was read from, with attention_gate where it is gated; model.safetensors has the
-// names of the Hugging Face checkpoint. Gate biases stay float32 whatever the dtype.
+// names of the Hugging Face checkpoint. Gate biases and idle scores stay float32 whatever the dtype.
 #pragma once
 #include <filesystem>
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -59,6 +60,21 @@ class ParameterFinder {
 
 }  // namespace
 
+void GateTotals::add(const AttentionCall& call, const AttentionResult& result) {
+  penalty.push_back(result.penalty);
+  active.push_back(result.active);
+  cut_active.resize(cuts.size());
+  for (size_t n = 0; n < cuts.size() && call.q.size(2) == call.k.size(2); ++n) {
+    const auto cut = [rows = std::min(cuts[n], call.q.size(2))](const Tensor& x) {
+      return x.narrow(2, 0, rows);
+    };
+    AttentionCall first = call;
+    first.q = cut(call.q), first.k = cut(call.k), first.v = cut(call.v);
+    first.draw = {}, first.taps = nullptr;
+    cut_active[n].push_back(attend(first).active);
+  }
+}
+
 struct Transformer::Pass {
   const ForwardOptions& options;
   RotaryTable rotary;
@@ -89,7 +105,8 @@ Transformer::Transformer(ModelConfig config, NamedTensors parameters)
                        .gate = finder.linear(Role::kGate, n),
                        .up = finder.linear(Role::kUp, n),
                        .down = finder.linear(Role::kDown, n),
-                       .gate_bias = finder.weight(Role::kGateBias, n)});
+                       .gate_bias = finder.weight(Role::kGateBias, n),
+                       .gate_idle = finder.weight(Role::kGateIdle, n)});
   }
 }
 
@@ -224,7 +241,8 @@ Tensor Transformer::gather_values(const Heads& heads, int64_t index, const Pass&
   AttentionCall call{heads.q.transpose(1, 2),
                      heads.k.transpose(1, 2),
                      heads.v.transpose(1, 2),
-                     layers_[static_cast<size_t>(index)].gate_bias,
+                     layer(index).gate_bias,
+                     layer(index).gate_idle,
                      config_.gate,
                      config_.score_scale(index),
                      index,
@@ -233,10 +251,7 @@ Tensor Transformer::gather_values(const Heads& heads, int64_t index, const Pass&
   if (call.draw.seed) call.draw.seed = static_cast<int64_t>(mix_seed(static_cast<uint64_t>(*call.draw.seed), index));
   if (options.cache) std::tie(call.k, call.v) = options.cache->extend(index, call.k, call.v);
   const AttentionResult result = attend(call);
-  if (options.gate_totals && config_.gate != GateKind::kNone) {
-    options.gate_totals->penalty.push_back(result.penalty);
-    options.gate_totals->active.push_back(result.active);
-  }
+  if (options.gate_totals && config_.gate != GateKind::kNone) options.gate_totals->add(call, result);
   return tap(options.taps, Site::kZ, index, result.z.transpose(1, 2));
 }
 

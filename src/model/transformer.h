@@ -35,11 +35,18 @@ struct Norm {
 struct Layer {
   Norm norm1, norm2, query_norm, key_norm;
   Linear qkv, query, key, value, attention_output, gate, up, down;
-  Tensor gate_bias;  // [H]
+  Tensor gate_bias;  // [H] of a gated model
+  Tensor gate_idle;  // [H] of gate `idle`
 };
 
+// What a pass notes of its gates. A text's first n tokens are a text, whose gates are those of a call cut to
+// n rows: for each n of `cuts` the open gates of that call too, gates hard, where the pass has no cache.
 struct GateTotals {
-  std::vector<Tensor> penalty, active;  // per layer [B, H]
+  std::vector<Tensor> penalty, active;          // per layer [B, H]
+  std::vector<int64_t> cuts;                    // asked for: numbers of rows
+  std::vector<std::vector<Tensor>> cut_active;  // [cuts] of per layer [B, H]
+
+  void add(const AttentionCall& call, const AttentionResult& result);
 };
 
 struct ForwardOptions {

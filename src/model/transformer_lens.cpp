@@ -82,6 +82,8 @@ Tensor read_rows(const Names& names, const ParameterSpec& spec, const ModelConfi
     case Role::kDown: return bias ? names.read("mlp.b_out") : names.read("mlp.W_out").t();
     case Role::kUnembedding: return bias ? names.read("unembed.b_U") : names.read("unembed.W_U").t();
     case Role::kGateBias: return at::zeros(spec.shape);  // the published models have no bias
+    case Role::kGateIdle:
+      return names.read("attn.gate_idle");  // nor an idle score: refused by its name
     case Role::kQueryNorm: return names.read("attn.q_norm.w");
     case Role::kKeyNorm: return names.read("attn.k_norm.w");
   }

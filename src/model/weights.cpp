@@ -60,19 +60,29 @@ WeightReader::WeightReader(std::shared_ptr<const TensorFile> file, at::ScalarTyp
     : file_(std::move(file)), dtype_(dtype), copy_(copy) {}
 
 Tensor WeightReader::read(const std::string& name) const {
-  const TensorEntry& entry = file_->at(name);
-  const std::optional<at::ScalarType> stored = torch_dtype(entry.dtype);
-  Tensor tensor;
-  if (stored) {
-    tensor = read_mapped(entry, *stored);
-  } else if (is_quantised(entry.dtype)) {
-    tensor = read_quantised(entry);
-  } else {
-    fail_input(fmt::format("tensor '{}' has dtype {}", printable(name), dtype_name(entry.dtype)), file_->origin(),
-               "weights must be floating-point or quantised numbers");
-  }
+  Tensor tensor = read_unchecked(name);
   check_finite(tensor, name, file_->origin());
   return tensor;
+}
+
+Tensor WeightReader::read_gate(const std::string& name, bool may_be_infinite) const {
+  const WeightReader wide(file_, at::kFloat, copy_);
+  if (!may_be_infinite) return wide.read(name);
+  Tensor tensor = wide.read_unchecked(name);
+  if (tensor.isnan().any().item<bool>()) {
+    fail_input(fmt::format("tensor '{}' holds what is not a number", printable(name)), file_->origin(),
+               "fetch or export the weights again");
+  }
+  return tensor;
+}
+
+Tensor WeightReader::read_unchecked(const std::string& name) const {
+  const TensorEntry& entry = file_->at(name);
+  const std::optional<at::ScalarType> stored = torch_dtype(entry.dtype);
+  if (stored) return read_mapped(entry, *stored);
+  if (is_quantised(entry.dtype)) return read_quantised(entry);
+  fail_input(fmt::format("tensor '{}' has dtype {}", printable(name), dtype_name(entry.dtype)),
+             file_->origin(), "weights must be floating-point or quantised numbers");
 }
 
 Tensor WeightReader::read_mapped(const TensorEntry& entry, at::ScalarType stored) const {

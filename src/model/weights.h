@@ -21,8 +21,12 @@ class WeightReader {
   bool has(const std::string& name) const { return file_->find(name) != nullptr; }
   // On the CPU, shape as in the file. Fails on non-finite numbers, naming the tensor.
   Tensor read(const std::string& name) const;
+  // The numbers of a gate: float32 whatever the dtype asked for. An idle score may be infinite: -infinity
+  // makes the gate logprob's, +infinity closes it.
+  Tensor read_gate(const std::string& name, bool may_be_infinite) const;
 
  private:
+  Tensor read_unchecked(const std::string& name) const;
   Tensor read_mapped(const TensorEntry& entry, at::ScalarType stored) const;
   Tensor read_quantised(const TensorEntry& entry) const;
 

@@ -162,7 +162,7 @@ TEST_P(EveryModel, AblationIsWhatHooksOnAWholePassGive) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, EveryModel,
                          testing::Values("gpt2", "gpt_neox", "llama", "olmo", "olmo2",
-                                         "sparse_gpt2_published"));
+                                         "sparse_gpt2_published", "llama_idle"));
 
 TEST(Ablation, EffectsOfEveryHeadAreTheReferences) {
   const Transformer model = load_model("models/openwork-8m");
@@ -188,7 +188,7 @@ TEST(Ablation, EffectsOfEveryHeadAreTheReferences) {
 
 // With every causal edge of a head replaced, the head is replaced.
 TEST(Ablation, AHeadIsTheSumOfItsEdges) {
-  for (const char* name : {"llama", "sparse_gpt2_published"}) {
+  for (const char* name : {"llama", "sparse_gpt2_published", "llama_idle"}) {
     const Transformer model = load_model(std::string("tests/data/") + name);
     const Task task = made_up_task(model.config().vocabulary);
     for (const AblationKind kind : {AblationKind::kZero, AblationKind::kMean, AblationKind::kInterchange}) {

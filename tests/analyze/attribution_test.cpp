@@ -159,7 +159,7 @@ TEST_P(EveryGraph, SmallReplacementsHaveTheirAttributedEffects) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, EveryGraph,
                          testing::Values("gpt2", "gpt_neox", "llama", "olmo", "olmo2",
-                                         "sparse_gpt2_published"));
+                                         "sparse_gpt2_published", "llama_idle"));
 
 // Where a norm follows attention, the heads' parts under it add up to what attention writes.
 TEST(EdgeRunner, PartsUnderANormAfterAttentionAddUp) {

@@ -186,8 +186,10 @@ TEST(CircuitOrder, IsTheOneThatNeedsFewerEdges) {
   EXPECT_EQ(heads.curve.at_threshold, 6);
 }
 
-TEST(AttentionEdgeCircuit, ChoosesAmongOpenGatesOnly) {
-  const Transformer model = load_model("tests/data/sparse_gpt2_published");
+class AttentionEdgeCircuit : public testing::TestWithParam<const char*> {};
+
+TEST_P(AttentionEdgeCircuit, ChoosesAmongOpenGatesOnly) {
+  const Transformer model = load_model(std::string("tests/data/") + GetParam());
   Task task = made_up_task(model.config().vocabulary, 3, 9);
   // A task that the heads of a random model do: answers and wrongs the right way round for each prompt.
   AblationRunner runner(model, task, AblationKind::kMean);
@@ -210,6 +212,8 @@ TEST(AttentionEdgeCircuit, ChoosesAmongOpenGatesOnly) {
   // Without its edges a head is ablated: both ways of ablating everything agree.
   EXPECT_NEAR(mean_of(circuit.curve.none), mean_of(find_circuit(model, task, {}, sweep).curve.none), 1e-5);
 }
+
+INSTANTIATE_TEST_SUITE_P(Gates, AttentionEdgeCircuit, testing::Values("sparse_gpt2_published", "llama_idle"));
 
 TEST(GraphEdgeCircuit, KeepsWhatItCountsAndReachesTheThreshold) {
   const Transformer model = load_model("tests/data/gpt2");

@@ -207,8 +207,8 @@ void expect_plain_statistics(const std::string& path) {
 }
 
 TEST(HeadStatistics, AreThoseOfTheModelsOwnPatterns) {
-  for (const char* path :
-       {"tests/data/gpt2", "tests/data/llama", "tests/data/olmo2", "tests/data/sparse_gpt2_published"})
+  for (const char* path : {"tests/data/gpt2", "tests/data/llama", "tests/data/olmo2",
+                           "tests/data/sparse_gpt2_published", "tests/data/llama_idle"})
     expect_plain_statistics(path);
 }
 

@@ -26,7 +26,7 @@ std::vector<TraceCase> all_cases() {
   std::vector<TraceCase> cases;
   for (const char* model :
        {"tests/data/gpt2", "tests/data/gpt_neox", "tests/data/llama", "tests/data/olmo", "tests/data/olmo2",
-        "tests/data/sparse_gpt2_published", "tests/data/variants/olmo_clipped",
+        "tests/data/sparse_gpt2_published", "tests/data/llama_idle", "tests/data/variants/olmo_clipped",
         "tests/data/variants/olmo2_grouped", "tests/data/variants/llama_biases",
         "tests/data/variants/gpt_neox_sequential", "models/openwork-8m", "models/openwork-8m-sparse"}) {
     cases.push_back({model, "mlps", false});

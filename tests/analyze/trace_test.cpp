@@ -265,7 +265,7 @@ TEST_P(TraceAgainstAutograd, EffectsAreGradientTimesWriting) {
 INSTANTIATE_TEST_SUITE_P(Models, TraceAgainstAutograd,
                          testing::Values("tests/data/gpt2", "tests/data/gpt_neox", "tests/data/llama",
                                          "tests/data/olmo", "tests/data/olmo2",
-                                         "tests/data/sparse_gpt2_published",
+                                         "tests/data/sparse_gpt2_published", "tests/data/llama_idle",
                                          "tests/data/variants/olmo2_grouped"));
 
 TEST(Trace, OfOneTokenHasNoMoves) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
 #include "golden.h"
@@ -147,6 +148,53 @@ TEST(LoadModel, ReadsGateBiasesOfASparseModel) {
   const Transformer opened = load_model(model.save());
   EXPECT_EQ(opened.config().gate, GateKind::kLogprob);
   EXPECT_EQ(opened.layer(2).gate_bias[3].item<float>(), 3.5f);
+}
+
+// An idle model with one number for all gates of a kind.
+void put_gates(EditedModel& model, const char* kind, std::optional<float> bias, std::optional<float> idle) {
+  model.config["attention_gate"] = {{"kind", kind}, {"version", 1}};
+  for (int n = 0; n < 3; ++n) {
+    const std::string attention = fmt::format("model.layers.{}.self_attn", n);
+    if (bias) model.tensors[attention + ".gate_bias"] = at::full({4}, *bias);
+    if (idle) model.tensors[attention + ".gate_idle"] = at::full({4}, *idle);
+  }
+}
+
+TEST(LoadModel, RefusesIdleScoresThatDoNotFit) {
+  constexpr const char* kName = "model.layers.0.self_attn.gate_idle";
+  EditedModel without("llama"), beside("llama"), wrong("llama"), bad("llama");
+  put_gates(without, "idle", 2, std::nullopt);
+  EXPECT_THAT(without.refusal(), HasSubstr(kName));
+  for (const char* kind : {"logprob", "score"}) {
+    put_gates(beside, kind, 2, 1);
+    EXPECT_THAT(beside.refusal(), HasSubstr(fmt::format("unexpected tensor '{}'", kName)));
+  }
+  put_gates(wrong, "idle", 2, 1);
+  wrong.tensors[kName] = at::ones({5});
+  EXPECT_THAT(wrong.refusal(), HasSubstr("has shape [5], wanted [4]"));
+  put_gates(bad, "idle", 2, 1);
+  bad.tensors[kName][2] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(bad.refusal(), HasSubstr(fmt::format("tensor '{}' holds what is not a number", kName)));
+  put_gates(bad, "idle", std::numeric_limits<float>::infinity(), 1);
+  EXPECT_THAT(bad.refusal(), HasSubstr("gate_bias' holds numbers that are not finite"));
+}
+
+TEST(LoadModel, AnIdleScoreOfMinusInfinityIsLogprobAndOfInfinityClosed) {
+  const Tensor ids = at::randint(0, 97, {2, 23}, at::kLong);
+  EditedModel logprob("llama"), same("llama"), closed("llama"), large("llama"), score("llama");
+  put_gates(logprob, "logprob", 1.75, std::nullopt);
+  put_gates(same, "idle", 1.75, -std::numeric_limits<float>::infinity());
+  expect_close(logits_of(same.save(), ids), logits_of(logprob.save(), ids), "logits", 1e-6, 1e-6);
+  put_gates(closed, "idle", 40, std::numeric_limits<float>::infinity());
+  const Transformer model = load_model(closed.save());
+  GateTotals totals;
+  ForwardOptions options;
+  options.gate_totals = &totals;
+  model.forward(ids, options);
+  for (const Tensor& active : totals.active) EXPECT_EQ(active.sum().item<int64_t>(), 0);
+  put_gates(large, "idle", 30.25, 30);
+  put_gates(score, "score", 0.25, std::nullopt);
+  expect_close(logits_of(large.save(), ids), logits_of(score.save(), ids), "logits", 1e-3, 1e-3);
 }
 
 // A gate that no edge fails is no gate: the fast operator then equals dense attention.

@@ -67,6 +67,7 @@ Tensor EdgeRunner::run_heads(SplitRun& run, int64_t layer) const {
                            k,
                            v,
                            model_.layer(layer).gate_bias,
+                           model_.layer(layer).gate_idle,
                            config.gate,
                            config.score_scale(layer),
                            layer,

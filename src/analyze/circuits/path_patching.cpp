@@ -49,10 +49,19 @@ Tensor EdgeRunner::patch_head(int64_t destination, const Tensor& deltas) {
   };
   const Tensor q = input(HeadInput::kQuery), k = input(HeadInput::kKey),
                v = input(HeadInput::kValue);  // [S P, 1, T, d]
-  const Tensor bias =
-      config.gate == GateKind::kNone ? Tensor() : model_.layer(layer).gate_bias.narrow(0, head, 1);
-  const Tensor gathered =
-      attend({q, k, v, bias, config.gate, config.score_scale(layer), layer, {}, nullptr}).z;
+  const auto own = [&](const Tensor& gate) { return gate.defined() ? gate.narrow(0, head, 1) : gate; };
+  const Layer& weights = model_.layer(layer);
+  const Tensor gathered = attend({q,
+                                  k,
+                                  v,
+                                  own(weights.gate_bias),
+                                  own(weights.gate_idle),
+                                  config.gate,
+                                  config.score_scale(layer),
+                                  layer,
+                                  {},
+                                  nullptr})
+                              .z;
   Tensor z = repeat_runs(runner_.recorded(true, Site::kZ, layer), runs);
   z.narrow(2, head, 1).copy_(gathered.transpose(1, 2));
   return model_.finish_layer(repeat_runs(x, runs), z, layer);

@@ -62,6 +62,7 @@ const Architecture& gpt2_architecture() {
                 {Role::kQkv, "transformer.h.{}.attn.c_attn"},
                 {Role::kAttentionOutput, "transformer.h.{}.attn.c_proj"},
                 {Role::kGateBias, "transformer.h.{}.attn.gate_bias"},
+                {Role::kGateIdle, "transformer.h.{}.attn.gate_idle"},
                 {Role::kNorm2, "transformer.h.{}.ln_2"},
                 {Role::kUp, "transformer.h.{}.mlp.c_fc"},
                 {Role::kDown, "transformer.h.{}.mlp.c_proj"},

@@ -59,6 +59,7 @@ const Architecture& gpt_neox_architecture() {
                 {Role::kQkv, "gpt_neox.layers.{}.attention.query_key_value"},
                 {Role::kAttentionOutput, "gpt_neox.layers.{}.attention.dense"},
                 {Role::kGateBias, "gpt_neox.layers.{}.attention.gate_bias"},
+                {Role::kGateIdle, "gpt_neox.layers.{}.attention.gate_idle"},
                 {Role::kNorm2, "gpt_neox.layers.{}.post_attention_layernorm"},
                 {Role::kUp, "gpt_neox.layers.{}.mlp.dense_h_to_4h"},
                 {Role::kDown, "gpt_neox.layers.{}.mlp.dense_4h_to_h"},

@@ -40,6 +40,7 @@ const NameTable& llama_family_names() {
                                    {Role::kValue, "model.layers.{}.self_attn.v_proj"},
                                    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj"},
                                    {Role::kGateBias, "model.layers.{}.self_attn.gate_bias"},
+                                   {Role::kGateIdle, "model.layers.{}.self_attn.gate_idle"},
                                    {Role::kNorm2, "model.layers.{}.post_attention_layernorm"},
                                    {Role::kGate, "model.layers.{}.mlp.gate_proj"},
                                    {Role::kUp, "model.layers.{}.mlp.up_proj"},
