@@ -1,34 +1,25 @@
-// Held-out loss of a model on blocks of text, and which of its attention edges were kept there (METHOD 2).
+// Measuring a model on held-out text: its loss on blocks, and which of its attention edges are kept there, in
+// all, by head, by row, and on prompts. train/evaluation.h has the record.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "base/interval.h"
 #include "model/transformer.h"
 #include "text/documents.h"
+#include "train/evaluation.h"
 #include "train/ranks.h"
 
 namespace openwork {
 
-struct HeldOutResult {
-  double nats_per_token = 0;
-  Interval interval;           // 95 %, documents resampled
-  double bits_per_byte = 0;
-  double kept_edges = 1;       // share of all causal pairs of all heads; 1 for a dense model
-  int64_t open_heads = 0;      // keep more than 0.01 % of their pairs
-  int64_t closed_heads = 0;    // keep none
-  std::vector<std::vector<double>> heads;  // kept share [layer][head]
-  int64_t tokens = 0;          // predicted
-  int64_t documents = 0, blocks = 0;
-  double seconds = 0;
+struct HeldOutOptions {
+  uint64_t seed = 0;                          // draws the bootstrap
+  std::vector<std::vector<int32_t>> prompts;  // encode_sample_prompts' tokens; none: not measured
+  std::function<void(int64_t)> advance;       // is told the number of blocks done after each batch
+  Ranks* ranks = nullptr;  // share the batches; all of them have the result that one process alone gives
 };
 
-inline constexpr double kOpenHeadShare = 1e-4;
-
-// `seed` draws the bootstrap; `advance` is told the number of blocks done after each batch. Ranks share the
-// batches, and all of them have the result that one process alone gives.
-HeldOutResult evaluate_held_out(const Transformer& model, const TokenBlocks& blocks, uint64_t seed,
-                                const std::function<void(int64_t)>& advance = nullptr, Ranks* ranks = nullptr);
+Evaluation evaluate_held_out(const Transformer& model, const TokenBlocks& blocks,
+                             const HeldOutOptions& options = {});
 
 }  // namespace openwork

@@ -19,6 +19,7 @@
 #include "draw/token_marks.h"
 #include "model/generate.h"
 #include "report/head_sprites.h"
+#include "text/prompt_file.h"
 
 namespace openwork {
 namespace {
@@ -61,25 +62,16 @@ TokenBlocks choose_blocks(const Transformer& model, const CompareOptions& option
   return read_blocks({options.data.begin(), options.data.end()}, tokenizer, end, context, options.blocks);
 }
 
-LossRecord measure_loss(const Transformer& model, const std::string& name, const CompareOptions& options,
-                        const GivenPrompts& given, const Tokenizer& tokenizer) {
-  const TokenBlocks blocks = choose_blocks(model, options, given, tokenizer);
+Evaluation measure_loss(const Transformer& model, const std::string& name, const CompareOptions& options,
+                        const GivenPrompts& given, const TokenPrompts& prompts) {
+  const TokenBlocks blocks = choose_blocks(model, options, given, *prompts.tokenizer);
   Progress progress("loss " + name, static_cast<uint64_t>(blocks.count), " blocks");
-  const HeldOutResult result = evaluate_held_out(model, blocks, options.common.seed, [&](int64_t count) {
-    progress.advance(static_cast<uint64_t>(count));
-  });
-  LossRecord loss;
-  loss.name = name;
-  loss.nats_per_token = result.nats_per_token;
-  loss.bits_per_byte = result.bits_per_byte;
-  loss.interval = result.interval;
-  loss.kept_edges = result.kept_edges;
-  loss.open_heads = result.open_heads;
-  loss.closed_heads = result.closed_heads;
-  loss.heads = model.config().layers * model.config().heads;
-  loss.tokens = result.tokens;
-  loss.documents = result.documents;
-  return loss;
+  HeldOutOptions measure;
+  measure.seed = options.common.seed;
+  measure.prompts = encode_sample_prompts(*prompts.tokenizer, prompts.beginning, model.config().context,
+                                          model.config().vocabulary);
+  measure.advance = [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); };
+  return evaluate_held_out(model, blocks, measure);
 }
 
 // Every picture of the page: whole layers, evenly spaced where the model has more heads than may be shown.
@@ -206,7 +198,7 @@ ModelFindings look_at_model(const Transformer& model, const std::string& name, c
   ModelFindings findings;
   findings.device = model.device().str();
   const TokenPrompts prompts = tokenise_prompts(given, name, model.config(), options.common);
-  findings.loss = measure_loss(model, shown, options, given, *prompts.tokenizer);
+  findings.loss = measure_loss(model, shown, options, given, prompts);
   StatisticsOptions statistics = options.statistics;
   statistics.beginning = prompts.beginning;
   statistics.random_from = ordinary_tokens(prompts.tokenizer, model.config().vocabulary);

@@ -28,7 +28,7 @@ struct CompareOptions {
 
 struct ModelFindings {
   std::string device;
-  LossRecord loss;
+  Evaluation loss;
   HeadSheet sheet;
   draw::HeadBlock block;            // the same heads for the figure
   std::vector<std::string> tokens;  // of the prompt, marked

@@ -10,6 +10,7 @@
 #include "cli/verbs.h"
 #include "io/sha256.h"
 #include "text/documents.h"
+#include "text/prompt_file.h"
 
 namespace openwork {
 namespace {
@@ -19,22 +20,6 @@ struct EvalOptions {
   std::vector<std::string> models, data;
   int64_t context = 0, blocks = 0;
 };
-
-nlohmann::json to_json(const std::string& name, const HeldOutResult& result, const TokenBlocks& blocks) {
-  return {{"name", name},
-          {"nats_per_token", result.nats_per_token},
-          {"interval", {result.interval.low, result.interval.high}},
-          {"bits_per_byte", result.bits_per_byte},
-          {"kept_edges", result.kept_edges},
-          {"open_heads", result.open_heads},
-          {"closed_heads", result.closed_heads},
-          {"heads", result.heads},
-          {"tokens", result.tokens},
-          {"documents", result.documents},
-          {"blocks", result.blocks},
-          {"context", blocks.context},
-          {"seconds", result.seconds}};
-}
 
 nlohmann::json evaluate_model(const EvalOptions& options, const std::string& name, std::string& device, Ranks& ranks) {
   const Transformer model = open_model(name, options.common);
@@ -52,14 +37,22 @@ nlohmann::json evaluate_model(const EvalOptions& options, const std::string& nam
     }
   }
   Progress progress("eval " + name, static_cast<uint64_t>(blocks.count), " blocks");
-  const HeldOutResult result = evaluate_held_out(model, blocks, options.common.seed,
-                                                 [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); },
-                                                 &ranks);
+  HeldOutOptions measure;
+  measure.seed = options.common.seed;
+  measure.prompts = encode_sample_prompts(tokenizer, beginning_tokens(tokenizer, options.common),
+                                          model.config().context, model.config().vocabulary);
+  measure.advance = [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); };
+  measure.ranks = &ranks;
+  const Evaluation result = evaluate_held_out(model, blocks, measure);
   print_result(options.common,
-               fmt::format("{:<24} {:>8.4f} [{:.4f}, {:.4f}] {:>8.4f} {:>9.3f} % {:>6} {:>7} {:>9} {:>6}", name,
-                           result.nats_per_token, result.interval.low, result.interval.high, result.bits_per_byte,
-                           100 * result.kept_edges, result.open_heads, result.closed_heads, result.tokens, result.documents));
-  return to_json(name, result, blocks);
+               fmt::format("{:<24} {:>8.4f} [{:.4f}, {:.4f}] {:>8.4f} {:>9.3f} % {:>6} {:>7} {:>9} {:>6}",
+                           name, result.nats_per_token, result.low, result.high, result.bits_per_byte,
+                           100 * result.kept_edges, result.open_heads, result.closed_heads, result.tokens,
+                           result.documents));
+  print_result(options.common, "  kept: " + describe_short_texts(result));
+  nlohmann::json json = to_json(result);
+  json["name"] = name;
+  return json;
 }
 
 void run_eval(EvalOptions& options) {
@@ -78,8 +71,14 @@ void run_eval(EvalOptions& options) {
     data.push_back({{"file", std::filesystem::path(path).filename().string()}, {"sha256", sha256_of_file(path)}});
   }
   result["protocol"] = make_protocol(options.common);
-  result["protocol"].update({{"models", files}, {"data", data}, {"device", device}, {"ranks", ranks->count()}, {"blocks", options.blocks},
-                             {"gates", "hard"}, {"bootstrap", "documents, 2000 draws"}});
+  result["protocol"].update({{"models", files},
+                             {"data", data},
+                             {"device", device},
+                             {"ranks", ranks->count()},
+                             {"blocks", options.blocks},
+                             {"gates", "hard"},
+                             {"bootstrap", "documents, 2000 draws"},
+                             {"prompts", {{"prompts", "sample"}, {"count", sample_prompts().size()}}}});
   write_json_result(options.common, result);
 }
 
@@ -95,8 +94,11 @@ void add_eval_verb(CLI::App& app) {
   verb->add_option("--blocks", options->blocks, "at most N blocks (default: all)")->check(between(1, 1 << 30))->type_name("N");
   add_common_options(*verb, options->common);
   verb->footer(
-      "The text is split at <|endoftext|>; documents, each followed by the end-of-text token, are joined and cut\n"
-      "into blocks of N tokens, each predicting its next token too. Documents are resampled for the interval.\n"
+      "The text is split at <|endoftext|>; documents, each followed by the end-of-text token, are joined\n"
+      "and cut into blocks of N tokens, each predicting its next token too. Documents are resampled for\n"
+      "the interval. The second line says what is kept where texts are short: by rows of a block (row n\n"
+      "sees n keys), and, as means over the program's sample prompts, the share kept of a prompt and the\n"
+      "heads that keep any of it.\n"
       "Examples:\n"
       "  openwork eval openwork-8m --data held_out.txt.xz --context 512 --blocks 400\n"
       "  openwork eval dense/ sparse/ --data held_out.jsonl --json result.json");

@@ -14,6 +14,7 @@
 #include "cli/training_chart.h"
 #include "io/atomic_file.h"
 #include "text/documents.h"
+#include "text/prompt_file.h"
 #include "train/batches.h"
 
 namespace openwork {
@@ -21,20 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Evaluation to_evaluation(const HeldOutResult& result, int64_t context) {
-  Evaluation e;
-  e.nats_per_token = result.nats_per_token, e.low = result.interval.low, e.high = result.interval.high;
-  e.bits_per_byte = result.bits_per_byte, e.kept_edges = result.kept_edges;
-  e.open_heads = result.open_heads, e.closed_heads = result.closed_heads;
-  e.tokens = result.tokens, e.documents = result.documents, e.blocks = result.blocks, e.context = context;
-  return e;
-}
-
-Evaluate make_evaluate(const TokenBlocks& blocks, uint64_t seed, Ranks& ranks) {
-  return [&blocks, seed, &ranks](const Transformer& model, const std::string& name) {
+Evaluate make_evaluate(const TokenBlocks& blocks, const HeldOutOptions& options) {
+  return [&blocks, options](const Transformer& model, const std::string& name) {
     Progress progress("measure " + name, static_cast<uint64_t>(blocks.count), " blocks");
-    const auto advance = [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); };
-    return to_evaluation(evaluate_held_out(model, blocks, seed, advance, &ranks), blocks.context);
+    HeldOutOptions shown = options;
+    shown.advance = [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); };
+    return evaluate_held_out(model, blocks, shown);
   };
 }
 
@@ -242,7 +235,12 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
   const TokenBlocks blocks =
       read_blocks({data.held_out}, tokenizer, end_of_text, options.context, options.held_out_blocks);
   Batches batches(data.train, options.context, run.loop.seed);
-  RunReport report = run_training(run, batches, make_evaluate(blocks, options.common.seed, *run.loop.ranks));
+  HeldOutOptions measure;
+  measure.seed = options.common.seed;
+  measure.prompts = encode_sample_prompts(tokenizer, beginning_tokens(tokenizer, options.common),
+                                          options.context, vocabulary);
+  measure.ranks = run.loop.ranks.get();
+  RunReport report = run_training(run, batches, make_evaluate(blocks, measure));
   if (report.result.training.signal != 0) leave_interrupted(run, report.result.training.signal);
   report.options = describe_options(options);
   report.data = data.description;

@@ -26,14 +26,20 @@ std::string names_of(const std::vector<const HeadRecord*>& heads) {
 
 void add_loss_findings(const ComparisonRecord& record, std::vector<std::string>& out) {
   if (record.losses.size() != 2) return;
-  const LossRecord &dense = record.losses[0], &sparse = record.losses[1];
+  const Evaluation &dense = record.losses[0], &sparse = record.losses[1];
+  const std::string &dense_name = record.models[0], &sparse_name = record.models[1];
   out.push_back(
       fmt::format("{} keeps {:.3g} % of {}'s attention edges; its loss is {:.3f} nats per token against "
                   "{:.3f} ({:+.3f}), on {}.",
-                  sparse.name, 100 * sparse.kept_edges, dense.name, sparse.nats_per_token,
+                  sparse_name, 100 * sparse.kept_edges, dense_name, sparse.nats_per_token,
                   dense.nats_per_token, sparse.nats_per_token - dense.nats_per_token, record.loss_data));
   out.push_back(fmt::format("{} of its {} heads are open there, {} never open.", sparse.open_heads,
-                            sparse.heads, sparse.closed_heads));
+                            sparse.head_count(), sparse.closed_heads));
+  if (sparse.prompt_kept_edges && sparse.prompt_open_heads) {
+    out.push_back(fmt::format(
+        "On a prompt of a few dozen tokens it keeps {:.3g} % of the edges, in {:.1f} of its {} heads.",
+        100 * *sparse.prompt_kept_edges, *sparse.prompt_open_heads, sparse.head_count()));
+  }
 }
 
 void add_statistics_findings(const StatisticsReport& report, std::vector<std::string>& out) {
@@ -130,16 +136,9 @@ std::vector<std::string> list_findings(const ComparisonRecord& record) {
 nlohmann::json to_json(const ComparisonRecord& record) {
   nlohmann::json result = to_json(record.statistics), losses = nlohmann::json::array(),
                  tasks = nlohmann::json::array(), samples = nlohmann::json::array();
-  for (const LossRecord& loss : record.losses) {
-    losses.push_back({{"name", loss.name},
-                      {"nats_per_token", loss.nats_per_token},
-                      {"interval", {loss.interval.low, loss.interval.high}},
-                      {"bits_per_byte", loss.bits_per_byte},
-                      {"kept_edges", loss.kept_edges},
-                      {"open_heads", loss.open_heads},
-                      {"closed_heads", loss.closed_heads},
-                      {"tokens", loss.tokens},
-                      {"documents", loss.documents}});
+  for (size_t n = 0; n < record.losses.size(); ++n) {
+    losses.push_back(to_json(record.losses[n]));
+    losses.back()["name"] = record.models[n];
   }
   for (const TaskRecord& task : record.tasks) tasks.push_back(to_json(task));
   for (const SampleRecord& sample : record.samples)

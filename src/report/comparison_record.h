@@ -9,16 +9,9 @@
 #include "base/interval.h"
 #include "report/statistics_figures.h"
 #include "report/statistics_tables.h"
+#include "train/evaluation.h"
 
 namespace openwork {
-
-struct LossRecord {
-  std::string name;
-  double nats_per_token = 0, bits_per_byte = 0;
-  Interval interval;
-  double kept_edges = 1;  // share of all causal pairs of all heads
-  int64_t open_heads = 0, closed_heads = 0, heads = 0, tokens = 0, documents = 0;
-};
 
 // One model's heads on the prompt that the page shows.
 struct HeadPicture {
@@ -78,7 +71,7 @@ struct ComparisonRecord {
   std::vector<std::string> models;  // names as people read them
   std::string prompt;
   std::vector<std::vector<std::string>> tokens;  // of the prompt, by model, marked for print
-  std::vector<LossRecord> losses;
+  std::vector<Evaluation> losses;                // one per model
   std::string loss_data;  // what they were measured on
   std::vector<HeadSheet> sheets;
   StatisticsReport statistics;

@@ -163,18 +163,44 @@ std::string task_html(const TaskRecord& task) {
   return out;
 }
 
+// Kept edges where texts are short: the share over a long block says little of its first rows.
+std::string short_texts_table(const ComparisonRecord& record) {
+  std::vector<std::string> headings = {"kept edges"};
+  for (const RowRange& range : kRowRanges) headings.push_back(fmt::format("#rows {}", range.name));
+  headings.insert(headings.end(), {"#of a prompt", "#heads open on a prompt"});
+  HtmlTable table(headings);
+  const auto cell = [](const std::optional<double>& share) { return share ? percent(*share) : ""; };
+  for (size_t n = 0; n < record.losses.size(); ++n) {
+    const Evaluation& loss = record.losses[n];
+    std::vector<std::string> cells = {record.models[n]};
+    for (const auto& share : loss.kept_edges_by_row) cells.push_back(cell(share));
+    cells.push_back(cell(loss.prompt_kept_edges));
+    cells.push_back(loss.prompt_open_heads ? fmt::format("{:.1f}", *loss.prompt_open_heads) : "");
+    table.add(cells);
+  }
+  return "<p class=\"soft\">Row n of a block sees n keys. The last two columns are means over the program's "
+         "sample prompts; "
+         "a head is open on a prompt when it keeps at least one edge of it.</p>\n" +
+         table.html();
+}
+
 }  // namespace
 
 std::string summary_section(const ComparisonRecord& record, const std::vector<std::string>& findings) {
   std::string out = "<div class=\"tiles\">\n";
   if (record.losses.size() == 2) {
-    const LossRecord &dense = record.losses[0], &sparse = record.losses[1];
+    const Evaluation &dense = record.losses[0], &sparse = record.losses[1];
     out += tile("Loss, nats per token", fmt::format("{:.3f}", dense.nats_per_token),
                 fmt::format("{:.3f}", sparse.nats_per_token), record.loss_data);
     out += tile("Kept attention edges", percent(dense.kept_edges), percent(sparse.kept_edges),
                 "share of all causal pairs of all heads");
     out += tile("Open heads", std::to_string(dense.open_heads), std::to_string(sparse.open_heads),
                 "keep more than 0.01 % of their pairs");
+    if (dense.prompt_open_heads && sparse.prompt_open_heads) {
+      out += tile("Open heads on a prompt", fmt::format("{:.1f}", *dense.prompt_open_heads),
+                  fmt::format("{:.1f}", *sparse.prompt_open_heads),
+                  "keep an edge of it; mean over the sample prompts");
+    }
   }
   for (const TaskRecord& task : record.tasks) {
     if (task.models.size() != 2) continue;
@@ -191,18 +217,19 @@ std::string loss_section(const ComparisonRecord& record) {
   if (record.losses.empty()) return "";
   HtmlTable table({"model", "#nats/token", "95 % interval", "#bits/byte", "#kept edges", "#open heads",
                    "#closed heads", "#tokens", "#documents"});
-  for (const LossRecord& loss : record.losses) {
-    table.add({loss.name, fmt::format("{:.4f}", loss.nats_per_token),
-               fmt::format("{:.4f} to {:.4f}", loss.interval.low, loss.interval.high),
+  for (size_t n = 0; n < record.losses.size(); ++n) {
+    const Evaluation& loss = record.losses[n];
+    table.add({record.models[n], fmt::format("{:.4f}", loss.nats_per_token),
+               fmt::format("{:.4f} to {:.4f}", loss.low, loss.high),
                fmt::format("{:.4f}", loss.bits_per_byte), percent(loss.kept_edges),
-               fmt::format("{} of {}", loss.open_heads, loss.heads), std::to_string(loss.closed_heads),
+               fmt::format("{} of {}", loss.open_heads, loss.head_count()), std::to_string(loss.closed_heads),
                std::to_string(loss.tokens), std::to_string(loss.documents)});
   }
   return fmt::format(
              "<p class=\"soft\">Measured on {}; documents are resampled for the interval, gates are "
              "hard.</p>\n",
              escape_html(record.loss_data)) +
-         table.html();
+         table.html() + short_texts_table(record);
 }
 
 std::string heads_section(const ComparisonRecord& record) {

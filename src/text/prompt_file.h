@@ -1,9 +1,12 @@
 // Prompts people keep in files, and the ones that come with the program.
 //   for (const std::string& prompt : read_prompt_file("prompts.txt")) ...
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "text/tokenizer.h"
 
 namespace openwork {
 
@@ -25,5 +28,11 @@ PromptFileLines read_prompt_file_lines(const std::filesystem::path& path);
 // Short English texts of different kinds (prose, dialogue, lists, repetition, numbers), written for this
 // program.
 const std::vector<std::string>& sample_prompts();
+
+// The same as tokens behind `beginning`, each cut to `context` tokens. Fails on an id that a model of that
+// vocabulary has not.
+std::vector<std::vector<int32_t>> encode_sample_prompts(const Tokenizer& tokenizer,
+                                                        const std::vector<int64_t>& beginning,
+                                                        int64_t context, int64_t vocabulary);
 
 }  // namespace openwork

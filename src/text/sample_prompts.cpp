@@ -1,5 +1,8 @@
 // The prompts that come with the program: what `--prompts sample` and `compare` use. Changing one changes published
 // numbers; add at the end instead.
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "text/prompt_file.h"
 
 namespace openwork {
@@ -32,6 +35,25 @@ const std::vector<std::string>& sample_prompts() {
       "Once upon a time there was a little boy who lived with his grandmother in a small house at the edge of a great wood. Every day the little boy went into the wood.",
   };
   return prompts;
+}
+
+std::vector<std::vector<int32_t>> encode_sample_prompts(const Tokenizer& tokenizer,
+                                                        const std::vector<int64_t>& beginning,
+                                                        int64_t context, int64_t vocabulary) {
+  std::vector<std::vector<int32_t>> encoded;
+  for (const std::string& prompt : sample_prompts()) {
+    std::vector<int32_t> ids(beginning.begin(), beginning.end());
+    const std::vector<int32_t> text = tokenizer.encode(prompt);
+    ids.insert(ids.end(), text.begin(), text.end());
+    ids.resize(std::min(ids.size(), static_cast<size_t>(context)));
+    for (const int32_t id : ids) {
+      if (id < 0 || id >= vocabulary)
+        fail_input(fmt::format("token id {}", id), "sample prompts",
+                   "the tokenizer and the model do not belong together");
+    }
+    encoded.push_back(std::move(ids));
+  }
+  return encoded;
 }
 
 }  // namespace openwork

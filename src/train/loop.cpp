@@ -12,6 +12,7 @@
 #include "base/philox.h"
 #include "base/progress.h"
 #include "train/checkpoint.h"
+#include "train/evaluation.h"
 #include "train/gradient_exchange.h"
 #include "train/metrics.h"
 #include "train/run_clock.h"
@@ -22,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-constexpr double kOpenShare = 1e-4;  // of its pairs: what makes a head open
 
 class Loop {
  public:

@@ -41,36 +41,14 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
       fmt::format("measured on {} blocks of {} tokens of {} held-out documents, hard gates; 95 % intervals, "
                   "documents resampled",
                   result.blocks, result.context, result.documents));
+  for (const Row& row : rows_of(report))
+    line(fmt::format("kept by the {}: {}", row.name, describe_short_texts(*row.held_out)));
   line(fmt::format("seed {}", report.seed));
   line("command: " + report.command);
   return text;
 }
 
 }  // namespace
-
-json to_json(const Evaluation& e) {
-  return {{"nats_per_token", e.nats_per_token},
-          {"interval", {e.low, e.high}},
-          {"bits_per_byte", e.bits_per_byte},
-          {"kept_edges", e.kept_edges},
-          {"open_heads", e.open_heads},
-          {"closed_heads", e.closed_heads},
-          {"tokens", e.tokens},
-          {"documents", e.documents},
-          {"blocks", e.blocks},
-          {"context", e.context}};
-}
-
-Evaluation evaluation_from_json(const json& j) {
-  Evaluation e;
-  e.nats_per_token = j.at("nats_per_token");
-  e.low = j.at("interval").at(0), e.high = j.at("interval").at(1);
-  e.bits_per_byte = j.at("bits_per_byte"), e.kept_edges = j.at("kept_edges");
-  e.open_heads = j.at("open_heads"), e.closed_heads = j.at("closed_heads");
-  e.tokens = j.at("tokens"), e.documents = j.at("documents"), e.blocks = j.at("blocks"),
-  e.context = j.at("context");
-  return e;
-}
 
 json to_json(const TrainedModel& model) {
   json result = to_json(model.held_out);

@@ -8,20 +8,10 @@
 #include <string>
 
 #include "train/curves.h"
+#include "train/evaluation.h"
 #include "train/loop.h"
 
 namespace openwork {
-
-// A model on the held-out blocks; the numbers of analyze/held_out.h, which this room does not know.
-struct Evaluation {
-  double nats_per_token = 0, low = 0, high = 0;  // 95 % interval, documents resampled
-  double bits_per_byte = 0;
-  double kept_edges = 1;  // a share; 1 for a dense model
-  int64_t open_heads = 0, closed_heads = 0, tokens = 0, documents = 0, blocks = 0, context = 0;
-};
-
-nlohmann::json to_json(const Evaluation& evaluation);
-Evaluation evaluation_from_json(const nlohmann::json& json);
 
 struct TrainedModel {
   Evaluation held_out;

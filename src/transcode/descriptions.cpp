@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include "train/gather_blocks.h"
 #include "transcode/measure_transcoders.h"
 
 namespace openwork {

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include "train/gather_blocks.h"
 #include "transcode/mlp_activations.h"
 
 namespace openwork {
@@ -184,13 +185,6 @@ class Measurement {
 };
 
 }  // namespace
-
-Tensor gather_blocks(const TokenBlocks& blocks, int64_t first, int64_t count, int64_t shift) {
-  const int32_t* start = blocks.tokens.data() + first * blocks.context + shift;
-  return at::from_blob(const_cast<int32_t*>(start), {count, blocks.context},
-                       at::TensorOptions().dtype(at::kInt))
-      .to(at::kLong);
-}
 
 int64_t choose_block_batch(const Transformer& model, const Transcoders& transcoders, int64_t context) {
   int64_t numbers = model.config().vocabulary;

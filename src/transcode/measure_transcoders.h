@@ -41,9 +41,6 @@ nlohmann::json to_json(const LayerQuality& quality);
 nlohmann::json to_json(const TranscoderQuality& quality);
 std::string to_text(const TranscoderQuality& quality);  // a table
 
-// Tokens of `count` blocks from `first` on, shifted by `shift`: [count, context].
-Tensor gather_blocks(const TokenBlocks& blocks, int64_t first, int64_t count, int64_t shift);
-
 // Blocks at a time whose logits and features stay near 400 MB on the CPU and 4 GB on a GPU.
 int64_t choose_block_batch(const Transformer& model, const Transcoders& transcoders, int64_t context);
 

@@ -26,7 +26,7 @@ TokenBlocks make_blocks(int64_t context, int64_t count, int32_t vocabulary) {
 TEST(HeldOut, IsTheMeanOfTheBlocksLosses) {
   const Transformer model = load_model("tests/data/llama");
   const TokenBlocks blocks = make_blocks(16, 3, 97);
-  const HeldOutResult result = evaluate_held_out(model, blocks, 0);
+  const Evaluation result = evaluate_held_out(model, blocks);
   double total = 0;
   for (int64_t block = 0; block < 3; ++block) {
     std::vector<int64_t> ids(blocks.tokens.begin() + block * 16, blocks.tokens.begin() + block * 16 + 17);
@@ -44,7 +44,7 @@ TEST(HeldOut, IsTheMeanOfTheBlocksLosses) {
 TEST(HeldOut, CountsTheEdgesThatTheGatesKeep) {
   const Transformer model = load_model("tests/data/sparse_gpt2_published");
   const TokenBlocks blocks = make_blocks(20, 2, 97);
-  const HeldOutResult result = evaluate_held_out(model, blocks, 0);
+  const Evaluation result = evaluate_held_out(model, blocks);
   double kept = 0;
   for (int64_t block = 0; block < 2; ++block) {
     Taps taps;
@@ -59,6 +59,94 @@ TEST(HeldOut, CountsTheEdgesThatTheGatesKeep) {
   EXPECT_NEAR(result.kept_edges, kept / (2 * 3 * 4 * 210), 1e-9);
   EXPECT_GT(result.kept_edges, 0);
   EXPECT_LT(result.kept_edges, 1);
+}
+
+// Open gates of every head in one row of every block, [context], from tapped passes over whole blocks.
+std::vector<double> count_by_row(const Transformer& model, const TokenBlocks& blocks) {
+  std::vector<double> open(static_cast<size_t>(blocks.context));
+  for (int64_t block = 0; block < blocks.count; ++block) {
+    Taps taps;
+    for (int64_t layer = 0; layer < model.config().layers; ++layer) {
+      taps.read({Site::kGate, layer}, [&](const Tensor& z) {
+        for (int64_t row = 0; row < blocks.context; ++row)
+          open[static_cast<size_t>(row)] += z.select(2, row).sum().item<double>();
+      });
+    }
+    const auto* first = blocks.tokens.data() + block * blocks.context;
+    const std::vector<int64_t> ids(first, first + blocks.context);
+    model.forward(at::tensor(ids, at::kLong).unsqueeze(0), {.taps = &taps});
+  }
+  return open;
+}
+
+class HeldOutRows : public testing::TestWithParam<const char*> {};
+
+TEST_P(HeldOutRows, AreCountedAsTappedPassesCountThem) {
+  const Transformer model = load_model(std::string("tests/data/") + GetParam());
+  for (const int64_t context : {6, 8, 20, 64}) {
+    const TokenBlocks blocks = make_blocks(context, 3, 97);
+    const Evaluation result = evaluate_held_out(model, blocks);
+    const std::vector<double> open = count_by_row(model, blocks);
+    for (size_t n = 0; n < kRowRanges.size(); ++n) {
+      double kept = 0, pairs = 0;
+      for (int64_t keys = kRowRanges[n].first; keys <= std::min(kRowRanges[n].last, context); ++keys) {
+        kept += open[static_cast<size_t>(keys - 1)];
+        pairs += 3 * 3 * 4 * static_cast<double>(keys);  // blocks, layers, heads
+      }
+      ASSERT_EQ(result.kept_edges_by_row[n].has_value(), pairs > 0)
+          << kRowRanges[n].name << " of " << context;
+      if (pairs > 0) EXPECT_NEAR(*result.kept_edges_by_row[n], kept / pairs, 1e-9) << kRowRanges[n].name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gates, HeldOutRows, testing::Values("sparse_gpt2_published", "llama_idle"));
+
+TEST(HeldOut, PromptsAreMeansOverPrompts) {
+  const Transformer model = load_model("tests/data/llama_idle");
+  HeldOutOptions options;
+  options.prompts = {{5}, {9, 2, 7, 7, 1, 3, 11}, {4, 8, 15, 16, 23, 42, 8, 8, 8, 20, 21, 22}};
+  double kept = 0, open = 0;
+  for (const std::vector<int32_t>& prompt : options.prompts) {
+    double edges = 0;
+    Taps taps;
+    for (int64_t layer = 0; layer < 3; ++layer) {
+      taps.read({Site::kGate, layer}, [&](const Tensor& z) {
+        edges += z.sum().item<double>();
+        open += z[0].flatten(1).any(1).sum().item<double>() / 3;
+      });
+    }
+    model.forward(at::tensor(std::vector<int64_t>(prompt.begin(), prompt.end()), at::kLong).unsqueeze(0),
+                  {.taps = &taps});
+    kept += edges / (12 * static_cast<double>(prompt.size() * (prompt.size() + 1) / 2)) / 3;
+  }
+  const Evaluation result = evaluate_held_out(model, make_blocks(16, 2, 97), options);
+  EXPECT_NEAR(*result.prompt_kept_edges, kept, 1e-9);
+  EXPECT_NEAR(*result.prompt_open_heads, open, 1e-9);
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, 1);
+  EXPECT_LT(open, 12);  // one head is closed whatever the text
+}
+
+TEST(HeldOut, ADenseModelKeepsEveryRowAndPrompt) {
+  HeldOutOptions options;
+  options.prompts = {{5, 6}, {9, 2, 7}};
+  const Evaluation result =
+      evaluate_held_out(load_model("tests/data/llama"), make_blocks(16, 2, 97), options);
+  EXPECT_EQ(result.kept_edges_by_row[0], 1);
+  EXPECT_EQ(result.kept_edges_by_row[1], 1);
+  EXPECT_FALSE(result.kept_edges_by_row[2].has_value());
+  EXPECT_EQ(result.prompt_kept_edges, 1);
+  EXPECT_EQ(result.prompt_open_heads, 12);
+}
+
+TEST(HeldOut, TheRecordComesBackFromItsJson) {
+  const Evaluation result = evaluate_held_out(load_model("tests/data/llama_idle"), make_blocks(20, 2, 97));
+  const nlohmann::json json = to_json(result);
+  EXPECT_EQ(to_json(evaluation_from_json(json)), json);
+  EXPECT_TRUE(json.at("kept_edges_by_row").at("65-256").is_null());
+  EXPECT_TRUE(json.at("prompt_kept_edges").is_null());
+  EXPECT_EQ(result.head_count(), 12);
 }
 
 }  // namespace

@@ -42,6 +42,15 @@ TEST(Inspect, DescribesTheBuiltInModel) {
   EXPECT_EQ(json["protocol"]["model"]["sha256"].get<std::string>().size(), 64u);
 }
 
+TEST(Inspect, SaysWhichGatesAModelHasAndInWhatRange) {
+  const ProgramResult result = run_openwork({"inspect", "tests/data/llama_idle", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json config = result.json()["config"];
+  EXPECT_EQ(config["gate"], "idle");
+  EXPECT_EQ(config["gate_bias"], nlohmann::json({1.5, 3.5}));
+  EXPECT_EQ(config["gate_idle"], nlohmann::json({"-inf", "inf"}));
+}
+
 TEST(Inspect, ExportsAQuantisedFileAsFloats) {
   const ScratchFolder scratch;
   const ProgramResult result = run_openwork({"inspect", "tests/data/gguf_quants.gguf", "--export", scratch / "out.safetensors"});
@@ -155,6 +164,30 @@ TEST(Eval, GivesLossIntervalAndProtocol) {
   EXPECT_EQ(model["heads"].size(), 8u);
   EXPECT_GT(model["bits_per_byte"].get<double>(), 0.8);
   EXPECT_EQ(result.json()["protocol"]["data"][0]["file"], "held_out.txt");
+}
+
+TEST(Eval, SaysWhatIsKeptWhereTextsAreShort) {
+  const std::vector<std::string> arguments = {
+      "eval",      "openwork-8m", "openwork-8m-sparse", "--data", "tests/data/held_out.txt",
+      "--context", "128",         "--blocks",           "4"};
+  std::vector<std::string> with_json = arguments;
+  with_json.insert(with_json.end(), {"--json", "-"});
+  const ProgramResult result = run_openwork(with_json);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json dense = result.json()["models"][0], sparse = result.json()["models"][1];
+  for (const char* rows : {"1-8", "9-64", "65-256"}) {
+    EXPECT_EQ(dense["kept_edges_by_row"][rows], 1.0);
+    EXPECT_GT(sparse["kept_edges_by_row"][rows].get<double>(), 0) << rows;
+    EXPECT_LT(sparse["kept_edges_by_row"][rows].get<double>(), 1) << rows;
+  }
+  EXPECT_TRUE(sparse["kept_edges_by_row"]["257-"].is_null());
+  EXPECT_EQ(dense["prompt_kept_edges"], 1.0);
+  EXPECT_EQ(dense["prompt_open_heads"], 64.0);
+  EXPECT_LT(sparse["prompt_kept_edges"].get<double>(), 1);
+  EXPECT_EQ(result.json()["protocol"]["prompts"]["prompts"], "sample");
+  EXPECT_THAT(
+      run_openwork(arguments).out,
+      HasSubstr("  kept: rows 1-8 100 %, 9-64 100 %, 65-256 100 %; a prompt 100 %, 64.0 of 64 heads"));
 }
 
 TEST(Eval, GivesTheKnownHeldOutLoss) {

@@ -86,13 +86,45 @@ ComparisonRecord small_record() {
   record.prompt = "a <b>";
   record.tokens = {{"a", "·<b>"}, {"a", "·<b>"}};
   record.protocol = {{"program", "openwork test"}};
-  record.losses = {{"dense", 3.0, 1.0, {2.9, 3.1}, 1, 4, 0, 4, 100, 2},
-                   {"sparse", 3.1, 1.1, {3.0, 3.2}, 0.02, 3, 1, 4, 100, 2}};
+  const std::vector<std::vector<double>> every = {{1, 1}, {1, 1}}, few = {{0.04, 0.02}, {0.02, 0}};
+  record.losses = {{.nats_per_token = 3.0,
+                    .low = 2.9,
+                    .high = 3.1,
+                    .prompt_kept_edges = 1,
+                    .prompt_open_heads = 4,
+                    .open_heads = 4,
+                    .heads = every,
+                    .tokens = 100,
+                    .documents = 2},
+                   {.nats_per_token = 3.1,
+                    .low = 3.0,
+                    .high = 3.2,
+                    .kept_edges = 0.02,
+                    .prompt_kept_edges = 0.125,
+                    .prompt_open_heads = 1.5,
+                    .open_heads = 3,
+                    .closed_heads = 1,
+                    .heads = few,
+                    .tokens = 100,
+                    .documents = 2}};
+  record.losses[1].kept_edges_by_row[0] = 0.25;
   record.loss_data = "text.txt";
   const std::string png = make_sprite(std::vector<float>{1, 0, 0.5f, 0.5f}, 2);
   record.sheets = {{"dense", 1, 2, {{"L0H0", "sink", 1, 1, png}, {"L0H1", "self", 1, 1, png}}, 0},
                    {"sparse", 1, 2, {{"L0H0", "sink", 0.5, 0.1, png}, {"L0H1", "blank", 0, 0, ""}}, 0}};
   return record;
+}
+
+TEST(ComparisonPage, SaysWhatIsKeptWhereTextsAreShort) {
+  const ComparisonRecord record = small_record();
+  EXPECT_THAT(list_findings(record),
+              testing::Contains(
+                  "On a prompt of a few dozen tokens it keeps 12.5 % of the edges, in 1.5 of its 4 heads."));
+  const std::string html = render_page(make_comparison_page(record));
+  EXPECT_THAT(html, HasSubstr("rows 1-8"));
+  EXPECT_THAT(html, HasSubstr("25 %"));
+  EXPECT_EQ(to_json(record)["losses"][1]["kept_edges_by_row"]["1-8"], 0.25);
+  EXPECT_EQ(to_json(record)["losses"][1]["name"], "sparse");
 }
 
 TEST(ComparisonPage, LeavesOutSectionsWithoutRecords) {

@@ -1,0 +1,77 @@
+#include "train/evaluation.h"
+
+#include <fmt/format.h>
+
+namespace openwork {
+namespace {
+
+using nlohmann::json;
+
+json or_null(const std::optional<double>& value) {
+  return value ? json(*value) : json();
+}
+
+// Absent or null: nothing.
+std::optional<double> optional_number(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? std::nullopt : std::optional(found->get<double>());
+}
+
+}  // namespace
+
+int64_t Evaluation::head_count() const {
+  int64_t count = 0;
+  for (const auto& layer : heads) count += static_cast<int64_t>(layer.size());
+  return count;
+}
+
+json to_json(const Evaluation& e) {
+  json by_row = json::object();
+  for (size_t n = 0; n < kRowRanges.size(); ++n) by_row[kRowRanges[n].name] = or_null(e.kept_edges_by_row[n]);
+  return {{"nats_per_token", e.nats_per_token},
+          {"interval", {e.low, e.high}},
+          {"bits_per_byte", e.bits_per_byte},
+          {"kept_edges", e.kept_edges},
+          {"kept_edges_by_row", by_row},
+          {"prompt_kept_edges", or_null(e.prompt_kept_edges)},
+          {"prompt_open_heads", or_null(e.prompt_open_heads)},
+          {"open_heads", e.open_heads},
+          {"closed_heads", e.closed_heads},
+          {"heads", e.heads},
+          {"tokens", e.tokens},
+          {"documents", e.documents},
+          {"blocks", e.blocks},
+          {"context", e.context},
+          {"seconds", e.seconds}};
+}
+
+Evaluation evaluation_from_json(const json& j) {
+  Evaluation e;
+  e.nats_per_token = j.at("nats_per_token");
+  e.low = j.at("interval").at(0), e.high = j.at("interval").at(1);
+  e.bits_per_byte = j.at("bits_per_byte"), e.kept_edges = j.at("kept_edges");
+  const json& by_row = j.at("kept_edges_by_row");
+  for (size_t n = 0; n < kRowRanges.size(); ++n)
+    e.kept_edges_by_row[n] = optional_number(by_row, kRowRanges[n].name);
+  e.prompt_kept_edges = optional_number(j, "prompt_kept_edges");
+  e.prompt_open_heads = optional_number(j, "prompt_open_heads");
+  e.open_heads = j.at("open_heads"), e.closed_heads = j.at("closed_heads");
+  e.heads = j.at("heads").get<std::vector<std::vector<double>>>();
+  e.tokens = j.at("tokens"), e.documents = j.at("documents"), e.blocks = j.at("blocks");
+  e.context = j.at("context"), e.seconds = j.at("seconds");
+  return e;
+}
+
+std::string describe_short_texts(const Evaluation& e) {
+  std::string text = "rows";
+  for (size_t n = 0; n < kRowRanges.size(); ++n) {
+    if (!e.kept_edges_by_row[n]) continue;
+    text +=
+        fmt::format("{} {} {:.3g} %", n == 0 ? "" : ",", kRowRanges[n].name, 100 * *e.kept_edges_by_row[n]);
+  }
+  if (!e.prompt_kept_edges || !e.prompt_open_heads) return text;
+  return text + fmt::format("; a prompt {:.3g} %, {:.1f} of {} heads", 100 * *e.prompt_kept_edges,
+                            *e.prompt_open_heads, e.head_count());
+}
+
+}  // namespace openwork
