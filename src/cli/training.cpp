@@ -8,6 +8,7 @@
 
 #include "analyze/held_out.h"
 #include "base/error.h"
+#include "base/philox.h"
 #include "base/progress.h"
 #include "cli/open.h"
 #include "cli/ranks.h"
@@ -22,8 +23,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int64_t kBlocksOnTheWay = 128;  // what a run is measured on while it runs: cheap, always the same
+
+TokenBlocks first_blocks(const TokenBlocks& blocks, int64_t count) {
+  TokenBlocks first = blocks;
+  first.count = std::min(count, blocks.count);
+  const auto tokens = static_cast<size_t>(first.count * first.context + 1);
+  first.tokens.resize(tokens), first.document.resize(tokens), first.bytes.resize(tokens);
+  return first;
+}
+
 Evaluate make_evaluate(const TokenBlocks& blocks, const HeldOutOptions& options) {
-  return [&blocks, options](const Transformer& model, const std::string& name) {
+  const auto few = std::make_shared<const TokenBlocks>(first_blocks(blocks, kBlocksOnTheWay));
+  return [&blocks, few, options](const Transformer& model, const std::string& name, HeldOutPart part) {
+    if (part == HeldOutPart::kOnTheWay) {
+      HeldOutOptions brief;
+      brief.seed = options.seed, brief.ranks = options.ranks;
+      return evaluate_held_out(model, *few, brief);
+    }
     Progress progress("measure " + name, static_cast<uint64_t>(blocks.count), " blocks");
     HeldOutOptions shown = options;
     shown.advance = [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); };
@@ -35,6 +52,7 @@ nlohmann::json describe_options(const TrainingOptions& options) {
   const LoopOptions& loop = options.run.loop;
   const WeightOptions& weights = options.run.weights;
   nlohmann::json json = {{"context", options.context},
+                         {"lengths", loop.lengths},
                          {"batch_tokens", options.batch_tokens},
                          {"accumulate", loop.accumulate},
                          {"recompute", weights.recompute},
@@ -53,14 +71,24 @@ nlohmann::json describe_options(const TrainingOptions& options) {
                {"gate_bias", options.run.gate_bias.value_or(default_gate_bias(options.run.gate))},
                {"learn_bias", weights.learn_bias},
                {"bias_learning_rate", loop.bias_rate},
+               {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}},
                {"noise_anneal", loop.schedule.noise_anneal},
-               {"target_slack", loop.schedule.target_slack},
                {"penalty_weight", loop.loss.penalty_weight},
                {"head_penalty", loop.loss.head_penalty},
+               {"head_penalty_form", head_form_name(loop.loss.head_form)},
+               {"head_penalty_over", loop.loss.head_over_batch ? "batch" : "sample"},
+               {"measurements", loop.measurements},
                {"distill", loop.loss.distill},
                {"multiplier_rate", loop.multiplier->rate},
                {"multiplier_highest", loop.multiplier->highest},
                {"control", options.run.control}});
+  if (options.run.gate == GateKind::kIdle)
+    json.update({{"idle", options.run.gate_idle.value_or(kDefaultIdle)},
+                 {"learn_idle", weights.learn_idle},
+                 {"idle_learning_rate", loop.idle_rate}});
+  if (options.run.target_slack) json["target_slack"] = *options.run.target_slack;
+  if (options.run.frontier > 0) json["frontier"] = options.run.frontier;
+  if (options.run.compact) json["compact"] = *options.run.compact;
   if (weights.lora)
     json.update({{"lora", weights.lora->rank},
                  {"lora_alpha", weights.lora->alpha},
@@ -199,11 +227,19 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   if ((loop.steps > 0) == (loop.minutes > 0)) {
     fail_input("the length of the run is not clear", "--steps and --minutes", "give one of the two");
   }
-  if (options.context == 0) options.context = std::min<int64_t>(longest, 1024);
+  if (options.context == 0)
+    options.context = options.lengths.empty()
+                          ? std::min<int64_t>(longest, 1024)
+                          : *std::max_element(options.lengths.begin(), options.lengths.end());
   if (options.context > longest) {
     fail_input(fmt::format("--context {}", options.context), "training options",
                fmt::format("the model's context is {}", longest));
   }
+  loop.lengths = options.lengths;
+  LengthPlan(loop.lengths, options.context);  // says what is wrong with them
+  loop.ranks = join_ranks(options.common);
+  run.weights.device = choose_device(options.common);
+  if (options.batch_tokens == 0) options.batch_tokens = run.weights.device.is_cuda() ? 65536 : 16384;
   loop.batch = options.batch_tokens / options.context;
   if (loop.batch < 1 || options.batch_tokens % options.context != 0) {
     fail_input(fmt::format("--batch-tokens {} is not a multiple of --context {}", options.batch_tokens,
@@ -211,13 +247,11 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
                "training options", "choose a multiple");
   }
   check_schedule(loop.schedule);
-  loop.ranks = join_ranks(options.common);
   check_batch(loop);
   run.out = options.out;
   run.command = command_line();
   loop.seed = options.common.seed;
   if (options.learning_rate > 0) loop.learning_rate = options.learning_rate;
-  run.weights.device = choose_device(options.common);
   const bool said = options.verb->get_option("--dtype")->count() > 0;
   run.weights.dtype = said                           ? choose_dtype(options.common)
                       : run.weights.device.is_cuda() ? at::kBFloat16
@@ -250,6 +284,8 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
                           {"ranks", run.loop.ranks->count()},
                           {"measured_in", "fp32"},
                           {"gates", "hard"},
+                          {"noise", kGateNoise},
+                          {"measured_on_the_way_on", std::min(kBlocksOnTheWay, blocks.count)},
                           {"bootstrap", "documents, 2000 draws"}});
   run.loop.ranks->run_first([&] {
     write_figure(draw_training(report), run.out / "report.svg");

@@ -16,7 +16,9 @@ struct TrainingOptions {
   RunOptions run;
   std::vector<std::string> data;
   std::string out, held_out, save_dtype = "fp32";
-  int64_t context = 0, batch_tokens = 16384, data_tokens = 0, held_out_blocks = 400;
+  int64_t context = 0, data_tokens = 0, held_out_blocks = 400;
+  int64_t batch_tokens = 16384;  // 0: 65536 on a GPU, 16384 on the CPU
+  std::vector<int64_t> lengths;  // of blocks, where they are mixed
   double learning_rate = 0;  // 0: the verb's own default
   CLI::App* verb = nullptr;
 };

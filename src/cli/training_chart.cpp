@@ -72,11 +72,30 @@ draw::Figure draw_kept_edges(const RunReport& report) {
   return draw_line_chart(chart);
 }
 
+// Kept edges over the held-out loss, a dot for each point of the frontier.
+draw::Figure draw_frontier(const RunReport& report) {
+  LineChart chart = start_chart("kept edges, %");
+  chart.x_name = "held-out loss, nats per token", chart.x_low.reset();
+  Line line{.name = "frontier", .colour = draw::kSparse, .dots = true};
+  chart.y_logarithmic = true;
+  for (const FrontierPoint& point : report.frontier) {
+    line.x.push_back(point.model.held_out.nats_per_token);
+    line.y.push_back(100 * point.model.held_out.kept_edges);
+    chart.y_logarithmic &= line.y.back() > 0;
+  }
+  chart.lines.push_back(line);
+  if (report.control)
+    chart.marks.push_back({.x = report.control->held_out.nats_per_token, .label = "dense control"});
+  if (report.base) chart.marks.push_back({.x = report.base->nats_per_token, .label = "base"});
+  return draw_line_chart(chart);
+}
+
 }  // namespace
 
 draw::Figure draw_training(const RunReport& report) {
   std::vector<draw::Figure> figures = {draw_losses(report)};
   if (!report.curves.kept_edges.empty()) figures.push_back(draw_kept_edges(report));
+  if (!report.frontier.empty()) figures.push_back(draw_frontier(report));
   const Evaluation& result = report.result.held_out;
   draw::Caption caption;
   caption.title = fmt::format("{} of {}", report.verb, std::filesystem::path(report.model).filename().string());

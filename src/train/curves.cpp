@@ -26,7 +26,7 @@ TrainingCurves read_curves(const std::filesystem::path& metrics, size_t points) 
   for (size_t n = 0; n < lines.size(); ++n) {
     const nlohmann::json& line = lines[n];
     if (line.contains("held_out_loss")) {
-      curves.held_out_tokens.push_back(line.at("tokens"));
+      curves.held_out_tokens.push_back(line.value("held_out_tokens", line.at("tokens").get<double>()));
       curves.held_out_loss.push_back(line.at("held_out_loss"));
       curves.held_out_kept_edges.push_back(line.at("held_out_kept_edges"));
     }

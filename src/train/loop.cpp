@@ -35,14 +35,24 @@ class Loop {
         exchange_(weights, ranks_),
         optimiser_(weights, options.adamw),
         checkpoints_(options.folder / "checkpoints"),
+        lengths_(options.lengths, batches.context()),
         totals_(weights),
+        measurements_(options.measurements),
         clock_(options.steps, options.minutes, ranks_) {
-    if (options.multiplier) multiplier_.emplace(*options.multiplier, weights.options().device);
+    const at::Device device = weights.options().device;
+    if (options.multiplier) multiplier_.emplace(*options.multiplier, device);
+    // Before the first step every head counts as wholly open: the gentlest slope.
+    if (options.loss.head_over_batch && weights.config().gate != GateKind::kNone)
+      head_means_ = at::ones({weights.config().layers, weights.config().heads},
+                             at::TensorOptions().dtype(at::kDouble).device(device));
   }
 
   LoopResult run() {
     ranks_.run_first([&] { fs::create_directories(options_.folder); });
-    if (options_.resume) restore();
+    if (options_.resume) {
+      check_noise();
+      restore();
+    }
     ranks_.broadcast(weights_.masters());
     weights_.refresh();
     std::optional<MetricsLog> metrics;
@@ -54,6 +64,7 @@ class Loop {
     while (!clock_.is_over(step_)) {
       const Ranks::Wait wait_for_news = clock_.start_news();
       run_step();
+      if (is_due_to_measure()) measure();
       if (step_ % options_.log_every == 0) log(metrics);
       if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0) save();
       clock_.take_news(wait_for_news);
@@ -69,58 +80,105 @@ class Loop {
  private:
   void run_step() {
     const double now = clock_.progress(step_), rate = options_.schedule.learning_rate(now);
-    move_gate_biases(now);
+    move_gates(now);
     weights_.round_to_base(options_.schedule.rounded_weights(now));
     weights_.zero_gradients();
     const Tensor cross_entropy = run_passes(now);
-    const double bias_rate = weights_.options().learn_bias ? options_.bias_rate * rate : 0;
-    const Tensor norm =
-        optimiser_.step({options_.learning_rate * rate, options_.learning_rate * rate, bias_rate});
+    rate_ = options_.learning_rate * rate;
+    const double bias_rate = weights_.options().learn_bias ? options_.bias_rate * rate : 0,
+                 idle_rate = weights_.options().learn_idle ? options_.idle_rate * rate : 0;
+    const Tensor norm = optimiser_.step({rate_, rate_, bias_rate, idle_rate});
     weights_.refresh();
-    target_ = options_.schedule.target(options_.target, now);
-    if (!options_.target_curve.empty()) target_ += options_.target_curve.at(static_cast<double>(step_));
+    target_ = choose_target(now);
     // As the noise goes, the loss that counts is the one of hard gates.
     if (multiplier_ && (hard_ || !options_.schedule.is_annealing(now)))
       multiplier_->update(cross_entropy, target_);
     totals_.add_step(cross_entropy, norm);
     hard_steps_ += hard_ ? 1 : 0;
     ++step_;
-    rate_ = options_.learning_rate * rate;
+  }
+
+  // The training loss that the multiplier holds the run to.
+  double choose_target(double now) const {
+    const Schedule& schedule = options_.schedule;
+    if (options_.held_out_target)
+      return schedule.target(options_.held_out_target->at(now), now) + measurements_.gap();
+    const double target = schedule.target(options_.target, now);
+    return options_.target_curve.empty() ? target
+                                         : target + options_.target_curve.at(static_cast<double>(step_));
   }
 
   // The mean cross-entropy of the whole batch; its gradients are left in the weights' flat buffer.
   Tensor run_passes(double now) {
-    const int64_t part = options_.batch / ranks_.count(), samples = part / options_.accumulate;
-    const double share = static_cast<double>(samples) / static_cast<double>(options_.batch);
-    const at::Device device = weights_.options().device;
+    const int64_t part = options_.batch / ranks_.count(), rows = part / options_.accumulate;
     hard_ = options_.schedule.hard_gates(now, step_);
-    LossOptions terms = options_.loss;
-    if (hard_) terms.penalty_weight = 0;  // nothing would hold against it (schedule.h)
-    Tensor cross_entropy = at::zeros({1}, at::TensorOptions().dtype(at::kDouble).device(device));
+    StepSums sums = start_sums();
     for (int64_t pass = 0; pass < options_.accumulate; ++pass) {
-      GateDraw draw;
-      draw.first = ranks_.rank() * part + pass * samples;
-      if (!hard_)
-        draw.seed = static_cast<int64_t>(
-            mix_seed(mix_seed(options_.seed, 0x6761746573), static_cast<uint64_t>(step_)));
-      const Tensor tokens = batches_.read(step_ * options_.batch + draw.first, samples).to(device);
-      const PassLoss loss = compute_pass_loss(weights_.pass_model(), dense_, tokens, draw,
-                                              multiplier_ ? multiplier_->lambda() : Tensor(), terms);
-      const bool last = pass + 1 == options_.accumulate;
-      if (last) exchange_.begin();
-      (loss.loss * share).backward();
-      last ? exchange_.finish() : weights_.collect_gradients();
-      cross_entropy.add_(loss.cross_entropy.to(at::kDouble), share);
-      totals_.add_pass(loss.penalty, loss.distance, loss.active, share);
+      const int64_t first = ranks_.rank() * part + pass * rows;
+      const Tensor tokens =
+          batches_.read(step_ * options_.batch + first, rows).to(weights_.options().device);
+      const std::vector<LengthCall> calls = lengths_.calls(first, rows);
+      for (size_t n = 0; n < calls.size(); ++n)
+        run_call(calls[n], tokens, now, pass + 1 == options_.accumulate && n + 1 == calls.size(), sums);
     }
-    ranks_.sum(cross_entropy);
-    return cross_entropy.squeeze(0);
+    ranks_.sum(sums.cross_entropy);
+    if (head_means_.defined()) {
+      ranks_.sum(sums.head_penalty);
+      head_means_.copy_(sums.head_penalty);
+    }
+    return sums.cross_entropy.squeeze(0);
   }
 
-  void move_gate_biases(double now) {
-    const double shift = options_.schedule.gate_bias_shift(now);
-    if (shift != shift_) weights_.shift_gate_biases(shift - shift_);
-    shift_ = shift;
+  struct StepSums {
+    Tensor cross_entropy;  // [1] float64
+    Tensor slopes;         // [layers, heads] float32: of this step; undefined unless taken over the batch
+    Tensor head_penalty;   // [layers, heads] float64: for the next step
+  };
+
+  StepSums start_sums() const {
+    StepSums sums;
+    sums.cross_entropy =
+        at::zeros({1}, at::TensorOptions().dtype(at::kDouble).device(weights_.options().device));
+    if (!head_means_.defined()) return sums;
+    sums.slopes = head_slope(head_means_, options_.loss.head_form).to(at::kFloat);
+    sums.head_penalty = at::zeros_like(head_means_);
+    return sums;
+  }
+
+  // One length of one pass, forward and backward; `last` of the rank's step.
+  void run_call(const LengthCall& call, const Tensor& rows, double now, bool last, StepSums& sums) {
+    const double share = static_cast<double>(call.rows) / static_cast<double>(options_.batch);  // of the tokens
+    LossOptions terms = options_.loss;
+    if (hard_) terms.penalty_weight = 0;  // nothing would hold against it (schedule.h)
+    const PassLoss loss =
+        compute_pass_loss(weights_.pass_model(), dense_, lengths_.cut(rows, call), draw_of(call, now),
+                          multiplier_ ? multiplier_->lambda() : Tensor(), terms, sums.slopes);
+    if (last) exchange_.begin();
+    (loss.loss * share).backward();
+    last ? exchange_.finish() : weights_.collect_gradients();
+    sums.cross_entropy.add_(loss.cross_entropy.to(at::kDouble), share);
+    if (sums.head_penalty.defined()) sums.head_penalty.add_(loss.head_penalty.to(at::kDouble), share);
+    totals_.add_pass(loss.penalty, loss.distance, loss.active, share);
+  }
+
+  GateDraw draw_of(const LengthCall& call, double now) const {
+    GateDraw draw;
+    draw.first = call.first;
+    draw.sharpness = options_.schedule.gate_sharpness(now);
+    if (hard_) return draw;
+    uint64_t seed = mix_seed(mix_seed(options_.seed, 0x6761746573), static_cast<uint64_t>(step_));
+    if (lengths_.is_mixed()) seed = mix_seed(seed, static_cast<uint64_t>(call.length));
+    draw.seed = static_cast<int64_t>(seed);
+    return draw;
+  }
+
+  void move_gates(double now) {
+    const auto move = [&](Segment segment, double& before, double shift) {
+      if (shift != before) weights_.shift(segment, shift - before);
+      before = shift;
+    };
+    move(Segment::kGateBias, shift_, options_.schedule.gate_bias_shift(now));
+    move(Segment::kGateIdle, idle_shift_, options_.schedule.gate_idle_shift(now));
   }
 
   void log(std::optional<MetricsLog>& metrics) {
@@ -139,15 +197,14 @@ class Loop {
     detail_ = fmt::format("loss {:.4f}", result_.loss);
     if (weights_.config().gate != GateKind::kNone) log_gates(line, reading);
     if (options_.loss.distill > 0 && dense_) line["distance"] = reading.distance;
-    if (is_due_to_measure()) measure(line);
+    line.update(measurements_.take_line());
     detail_ += fmt::format(", {:.0f} tokens/s", speed);
     if (metrics) metrics->write(line);
     interval_start_ = Clock::now();
   }
 
   void log_gates(nlohmann::json& line, const Totals::Reading& totals) {
-    const double T = static_cast<double>(batches_.context());
-    const double pairs = static_cast<double>(totals.steps * options_.batch) * T * (T + 1) / 2;  // of one head
+    const double pairs = static_cast<double>(totals.steps) * lengths_.pairs(options_.batch);  // of one head
     const double kept = totals.active.mean().item<double>() / pairs;
     const int64_t open = (totals.active / pairs > kOpenShare).sum().item<int64_t>();
     line.update({{"penalty", totals.penalty},
@@ -155,7 +212,9 @@ class Loop {
                  {"open_heads", open},
                  {"hard_steps",
                   static_cast<double>(std::exchange(hard_steps_, 0)) / static_cast<double>(totals.steps)},
-                 {"gate_bias", mean_gate_bias()}});
+                 {"gate_bias", mean_of(Segment::kGateBias)},
+                 {"sharpness", options_.schedule.gate_sharpness(clock_.progress(step_ - 1))}});
+    if (weights_.config().gate == GateKind::kIdle) line["gate_idle"] = mean_of(Segment::kGateIdle);
     if (multiplier_) {
       const Multiplier::Reading reading = multiplier_->read();
       result_.lambda = reading.lambda;
@@ -169,25 +228,26 @@ class Loop {
 
   // Once in each share of the run; its end is measured by whoever has the result.
   bool is_due_to_measure() {
-    if (!options_.measure || options_.measurements < 1 || clock_.finished(step_)) return false;
-    const auto share =
-        static_cast<int64_t>(clock_.progress(step_) * static_cast<double>(options_.measurements));
-    return std::exchange(measured_, share) < share;
+    return options_.measure && !clock_.finished(step_) && measurements_.is_due(clock_.progress(step_));
   }
 
-  void measure(nlohmann::json& line) {
+  void measure() {
     const at::NoGradGuard no_grad;
     const HeldOutPoint point = options_.measure(weights_.pass_model());
-    line["held_out_loss"] = point.loss;
-    line["held_out_kept_edges"] = point.kept_edges;
+    std::optional<double> training_loss;  // none yet where annealing began before any hard step
+    if (options_.held_out_target && multiplier_) {
+      const Multiplier::Reading reading = multiplier_->read();
+      if (reading.updated) training_loss = reading.average;
+    }
+    measurements_.take(point, training_loss, step_ * options_.batch * batches_.context());
   }
 
-  double mean_gate_bias() const {
-    std::vector<Tensor> biases;
+  double mean_of(Segment segment) const {
+    std::vector<Tensor> numbers;
     for (const TrainedTensor& tensor : weights_.tensors()) {
-      if (tensor.segment == Segment::kGateBias) biases.push_back(weights_.master(tensor));
+      if (tensor.segment == segment) numbers.push_back(weights_.master(tensor));
     }
-    return at::cat(biases).mean().item<double>();
+    return at::cat(numbers).mean().item<double>();
   }
 
   void check_finite(bool finite) const {
@@ -203,6 +263,7 @@ class Loop {
                             {"second_moment", optimiser_.second_moment()},
                             {"optimiser_steps", optimiser_.steps()}};
     if (multiplier_) tensors.emplace_back("multiplier", multiplier_->state());
+    if (head_means_.defined()) tensors.emplace_back("head_means", head_means_);
     return tensors;
   }
 
@@ -218,9 +279,12 @@ class Loop {
     if (!ranks_.is_first()) return;
     checkpoints_.save(step_, saved_tensors(),
                       {{"version", 1},
+                       {"noise", kGateNoise},
                        {"step", step_},
                        {"seconds", clock_.seconds()},
                        {"gate_bias_shift", shift_},
+                       {"gate_idle_shift", idle_shift_},
+                       {"measurements", measurements_.state()},
                        {"result", {result_.loss, result_.lambda, result_.target}},
                        {"identity", options_.identity},
                        {"layout", describe_layout()}});
@@ -238,16 +302,27 @@ class Loop {
     step_ = state.at("step");
     checkpoints_.read_tensors(step_, saved_tensors());
     clock_.add_before(state.at("seconds"));
-    shift_ = state.at("gate_bias_shift");
+    shift_ = state.at("gate_bias_shift"), idle_shift_ = state.value("gate_idle_shift", 0.0);
+    if (state.contains("measurements")) measurements_.restore(state.at("measurements"));
     const nlohmann::json& result = state.at("result");
-    measured_ = static_cast<int64_t>(clock_.progress(step_) * static_cast<double>(options_.measurements));
     result_.loss = result.at(0), result_.lambda = result.at(1), result_.target = result.at(2);
     note(fmt::format("{}: resumed at step {}", options_.name, step_));
+  }
+
+  // Sampled gates of another version are other gates, and the run would not end where it was going.
+  void check_noise() const {
+    const auto latest = checkpoints_.latest();
+    if (!latest || weights_.config().gate == GateKind::kNone) return;
+    const int saved = checkpoints_.read_state(*latest).value("noise", 1);
+    if (saved == kGateNoise) return;
+    fail_input(fmt::format("the checkpoint has gate noise {}, but this program draws noise {}", saved, kGateNoise),
+               options_.folder.string(), "finish the run with the program that began it, or choose another --out");
   }
 
   LoopResult summarise() const {
     LoopResult result = result_;
     result.steps = step_;
+    if (options_.held_out_target) result.gap = measurements_.gap();
     result.tokens = step_ * options_.batch * batches_.context();
     result.seconds = clock_.seconds();
     result.tokens_per_second = result.seconds > 0 ? static_cast<double>(result.tokens) / result.seconds : 0;
@@ -263,11 +338,14 @@ class Loop {
   AdamW optimiser_;
   std::optional<Multiplier> multiplier_;
   CheckpointFolder checkpoints_;
+  LengthPlan lengths_;
   Totals totals_;
+  Measurements measurements_;
+  Tensor head_means_;  // [layers, heads] float64: of the step before; undefined unless it counts
   RunClock clock_;
   LoopResult result_;
-  int64_t step_ = 0, measured_ = 0;  // measured_: shares of the run
-  double shift_ = 0, rate_ = 0, target_ = 0;
+  int64_t step_ = 0;
+  double shift_ = 0, idle_shift_ = 0, rate_ = 0, target_ = 0;
   bool hard_ = false;       // the step's gates
   int64_t hard_steps_ = 0;  // since the last line of metrics
   std::string detail_;

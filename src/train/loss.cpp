@@ -22,7 +22,7 @@ Tensor kl_to_dense(const Tensor& logits, const Transformer& dense, const Tensor&
 
 PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens,
                            const GateDraw& draw, const Tensor& lambda, const LossOptions& options,
-                           const Taps* taps) {
+                           const Tensor& slopes, const Taps* taps) {
   const int64_t T = tokens.size(1) - 1;
   const Tensor ids = tokens.narrow(1, 0, T), targets = tokens.narrow(1, 1, T).flatten();
   GateTotals gates;
@@ -39,10 +39,14 @@ PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, c
   if (!gates.penalty.empty()) {
     const Tensor penalty = at::stack(gates.penalty);  // [layers, samples, heads]
     result.penalty = penalty.detach().mean();
+    result.head_penalty = penalty.detach().mean(1);
     result.active = at::stack(gates.active).sum(1);
     total = penalty.mean();
-    // The small number keeps the slope finite at a head that is all but closed.
-    if (options.head_penalty > 0) total = total + options.head_penalty * (penalty + 1e-6).sqrt().mean();
+    if (options.head_penalty > 0) {
+      const Tensor heads =
+          slopes.defined() ? slopes.unsqueeze(1) * penalty : head_cost(penalty, options.head_form);
+      total = total + options.head_penalty * heads.mean();
+    }
     total = options.penalty_weight * total;
   }
   if (!lambda.defined() || !total.defined()) return result;

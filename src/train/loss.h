@@ -1,20 +1,24 @@
 // What one pass over part of a batch adds to the step: its loss, for backward, and the numbers that are
 // logged.
-//   loss = (w * (penalty + W * sqrt(penalty)) + lambda * CE + D * KL) / (1 + lambda)         with gates
+//   loss = (w * (penalty + W * phi(penalty)) + lambda * CE + D * KL) / (1 + lambda)          with gates
 //   loss = CE                                                                               without
-// penalty is the mean over samples, layers and heads of METHOD 1's; the square root is taken head by head and
-// sample by sample, so that a step is the same however it is cut into passes. KL is from the dense model's
-// next-token probabilities to the trained model's, mean over tokens.
+// penalty is the mean over samples, layers and heads of METHOD 1's; phi (head_penalty.h) is taken head by head
+// and sample by sample, or its slope at the batch's mean weighs each head's penalty, so that a step is the same
+// however it is cut into passes. KL is from the dense model's next-token probabilities to the trained model's,
+// mean over tokens.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include "model/transformer.h"
+#include "train/head_penalty.h"
 
 namespace openwork {
 
 struct LossOptions {
   double penalty_weight = 1;  // w
   double head_penalty = 0;    // W
+  HeadForm head_form = HeadForm::kSqrt;
+  bool head_over_batch = false;  // phi of the batch's mean: compute_pass_loss is given its slopes
   double distill = 0;         // D
 };
 
@@ -23,13 +27,15 @@ struct PassLoss {
   Tensor cross_entropy;  // the rest without: 0-dimensional
   Tensor penalty;        // mean of METHOD's penalty; undefined without gates
   Tensor distance;       // KL; undefined without distillation
+  Tensor head_penalty;   // [layers, heads] mean of METHOD's penalty over samples; undefined without gates
   Tensor active;         // [layers, heads] open gates, summed over samples; undefined without gates
 };
 
-// tokens [samples, T + 1]; lambda undefined: plain cross-entropy; dense: the teacher, or null; taps: of the
-// trained model's pass.
+// tokens [samples, T + 1]; lambda undefined: plain cross-entropy; dense: the teacher, or null; slopes [layers,
+// heads]: phi' of each head's mean in the step before, undefined where phi is taken sample by sample; taps: of
+// the trained model's pass.
 PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens,
                            const GateDraw& draw, const Tensor& lambda, const LossOptions& options,
-                           const Taps* taps = nullptr);
+                           const Tensor& slopes = {}, const Taps* taps = nullptr);
 
 }  // namespace openwork

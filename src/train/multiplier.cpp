@@ -26,7 +26,7 @@ void Multiplier::update(const Tensor& loss, double target) {
 Multiplier::Reading Multiplier::read() const {
   const Tensor host = state_.cpu();
   const double* state = host.data_ptr<double>();
-  return {state[0], state[2] > 0 ? state[1] / state[2] : 0};
+  return {state[0], state[2] > 0 ? state[1] / state[2] : 0, state[2] > 0};
 }
 
 std::optional<std::string> Multiplier::warn(const Reading& reading, double target, int patience) {

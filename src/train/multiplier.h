@@ -29,6 +29,7 @@ class Multiplier {
 
   struct Reading {
     double lambda = 0, average = 0;  // average: EMA(CE)
+    bool updated = false;            // there is an average
   };
   Reading read() const;  // waits for the device
 

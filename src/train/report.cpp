@@ -19,6 +19,10 @@ std::vector<Row> rows_of(const RunReport& report) {
   std::vector<Row> rows;
   if (report.base) rows.push_back({"base", &*report.base, nullptr});
   if (report.control) rows.push_back({"dense control", &report.control->held_out, &report.control->training});
+  for (size_t n = 0; n + 1 < report.frontier.size(); ++n) {  // the last of them is the result
+    const FrontierPoint& point = report.frontier[n];
+    rows.push_back({point.folder, &point.model.held_out, &point.model.training});
+  }
   rows.push_back({report.result_name, &report.result.held_out, &report.result.training});
   return rows;
 }
@@ -35,8 +39,17 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
                      result.nats_per_token - report.control->held_out.nats_per_token));
   }
   if (report.target)
-    line(fmt::format("target of the training loss: {:.4f}; multiplier at the end: {:.4g}", *report.target,
-                     report.result.training.lambda));
+    line(
+        fmt::format("held-out loss wanted: {:.4f}, reached: {:.4f}; training loss above it on the way: {:.4f}; "
+                    "multiplier at the end: {:.4g}",
+                    report.target->wanted, result.nats_per_token, report.target->gap,
+                    report.result.training.lambda));
+  for (const FrontierPoint& point : report.frontier) {
+    const Evaluation& e = point.model.held_out;
+    line(fmt::format("{}: wanted {:.4f}, reached {:.4f}, {:.3f} % of edges, {} open heads, {} tokens in all",
+                     point.folder, point.target, e.nats_per_token, 100 * e.kept_edges, e.open_heads,
+                     point.tokens));
+  }
   line(
       fmt::format("measured on {} blocks of {} tokens of {} held-out documents, hard gates; 95 % intervals, "
                   "documents resampled",
@@ -48,6 +61,32 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
   return text;
 }
 
+json target_to_json(const RunReport& report) {
+  if (!report.target) return {};
+  return {{"kind", report.target->kind},
+          {"tolerance", report.target->tolerance},
+          {"wanted", report.target->wanted},
+          {"reached", report.result.held_out.nats_per_token},
+          {"gap", report.target->gap}};
+}
+
+json frontier_to_json(const RunReport& report) {
+  if (report.frontier.empty()) return {};
+  json points = json::array();
+  for (const FrontierPoint& point : report.frontier) {
+    const Evaluation& e = point.model.held_out;
+    points.push_back({{"folder", point.folder},
+                      {"target", point.target},
+                      {"held_out_loss", e.nats_per_token},
+                      {"interval", {e.low, e.high}},
+                      {"kept_edges", e.kept_edges},
+                      {"open_heads", e.open_heads},
+                      {"closed_heads", e.closed_heads},
+                      {"tokens", point.tokens}});
+  }
+  return points;
+}
+
 }  // namespace
 
 json to_json(const TrainedModel& model) {
@@ -55,7 +94,8 @@ json to_json(const TrainedModel& model) {
   const LoopResult& t = model.training;
   result["training"] = {{"steps", t.steps},     {"tokens", t.tokens},
                         {"seconds", t.seconds}, {"tokens_per_second", t.tokens_per_second},
-                        {"loss", t.loss},       {"lambda", t.lambda}};
+                        {"loss", t.loss},       {"lambda", t.lambda},
+                        {"gap", t.gap}};
   return result;
 }
 
@@ -66,6 +106,7 @@ TrainedModel trained_model_from_json(const json& j) {
   model.training.seconds = t.at("seconds");
   model.training.tokens_per_second = t.at("tokens_per_second");
   model.training.loss = t.at("loss"), model.training.lambda = t.at("lambda");
+  model.training.gap = t.value("gap", 0.0);
   return model;
 }
 
@@ -78,7 +119,8 @@ json to_json(const RunReport& report) {
   result["control"] = report.control ? to_json(*report.control) : json();
   result["curves"] = to_json(report.curves);
   result["control_curves"] = report.control ? to_json(report.control_curves) : json();
-  result["target"] = report.target ? json(*report.target) : json();
+  result["target"] = target_to_json(report);
+  result["frontier"] = frontier_to_json(report);
   return result;
 }
 

@@ -16,7 +16,7 @@ RunClock::RunClock(int64_t steps, double minutes, Ranks& ranks)
 
 void RunClock::start() {
   start_ = std::chrono::steady_clock::now();
-  start_news()();
+  take_news(start_news());
 }
 
 double RunClock::seconds() const {
@@ -31,23 +31,21 @@ Ranks::Wait RunClock::start_news() {
 void RunClock::take_news(const Ranks::Wait& wait) {
   wait();
   if (ranks_.count() == 1) start_news();  // nobody to wait for: the newest
+  agreed_signal_ = static_cast<int>(news_.data_ptr<double>()[0]);
+  agreed_seconds_ = news_.data_ptr<double>()[1];
 }
 
 int RunClock::signal() const {
-  return static_cast<int>(news_.data_ptr<double>()[0]);
-}
-
-double RunClock::agreed_seconds() const {
-  return news_.data_ptr<double>()[1];
+  return agreed_signal_;
 }
 
 bool RunClock::finished(int64_t step) const {
-  return steps_ > 0 ? step >= steps_ : agreed_seconds() >= 60 * minutes_;
+  return steps_ > 0 ? step >= steps_ : agreed_seconds_ >= 60 * minutes_;
 }
 
 double RunClock::progress(int64_t step) const {
   if (steps_ > 0) return (static_cast<double>(step) + 0.5) / static_cast<double>(steps_);
-  return std::min(1.0, agreed_seconds() / (60 * minutes_));
+  return std::min(1.0, agreed_seconds_ / (60 * minutes_));
 }
 
 uint64_t RunClock::total() const {
@@ -55,7 +53,7 @@ uint64_t RunClock::total() const {
 }
 
 uint64_t RunClock::done(int64_t step) const {
-  return static_cast<uint64_t>(steps_ > 0 ? step : std::llround(agreed_seconds()));
+  return static_cast<uint64_t>(steps_ > 0 ? step : std::llround(agreed_seconds_));
 }
 
 std::optional<nlohmann::json> read_checkpoint(const CheckpointFolder& checkpoints, Ranks& ranks,

@@ -40,13 +40,13 @@ class RunClock {
   const char* unit() const { return steps_ > 0 ? " steps" : " s"; }
 
  private:
-  double agreed_seconds() const;
-
   StopSignals signals_;
   int64_t steps_;
   double minutes_, before_ = 0;
   Ranks& ranks_;
-  at::Tensor news_;  // [2] float64 on the host: signal, the first rank's seconds
+  at::Tensor news_;  // [2] float64 on the host: signal, the first rank's seconds; on their way between ranks
+  int agreed_signal_ = 0;
+  double agreed_seconds_ = 0;  // what all ranks have: changes when news are taken, never while they travel
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

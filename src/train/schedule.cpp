@@ -8,6 +8,20 @@
 #include "base/error.h"
 
 namespace openwork {
+namespace {
+
+// How much of a way is behind at this progress, where it ends as the decay begins.
+double share_of_way(double progress, double decay) {
+  const double arrival = 1 - decay;
+  return arrival > 0 ? std::clamp(progress / arrival, 0.0, 1.0) : 1;
+}
+
+void check_sharpness(double sharpness, const char* option) {
+  if (sharpness == 1 || sharpness == 2 || sharpness == 4) return;
+  fail_input(fmt::format("a sharpness of {}", sharpness), option, "give 1, 2 or 4: kernels know no other");
+}
+
+}  // namespace
 
 double Schedule::learning_rate(double progress) const {
   const double p = std::clamp(progress, 0.0, 1.0);
@@ -17,7 +31,9 @@ double Schedule::learning_rate(double progress) const {
 
 bool Schedule::hard_gates(double progress, int64_t step) const {
   if (!is_annealing(progress)) return false;
-  const double share = 1.5 * (progress - (1 - noise_anneal)) / noise_anneal;  // of hard steps, about here
+  // The share of hard steps about here. Sampled steps go on nearly to the end: they alone close gates, and what
+  // they no longer close, the falling learning rate gives away as a loss below the target.
+  const double share = (progress - (1 - noise_anneal)) / (0.9 * noise_anneal);
   // Multiples of the golden ratio spread the hard steps evenly among the sampled ones.
   const double turn = static_cast<double>(step) * 0.6180339887498949;
   return turn - std::floor(turn) < share;
@@ -32,8 +48,18 @@ bool Schedule::rounded_weights(double progress) const {
 }
 
 double Schedule::gate_bias_shift(double progress) const {
-  const double arrival = 1 - decay;
-  return arrival > 0 ? bias_shift * std::clamp(progress / arrival, 0.0, 1.0) : bias_shift;
+  return bias_shift * share_of_way(progress, decay);
+}
+
+double Schedule::gate_idle_shift(double progress) const {
+  return idle_shift * share_of_way(progress, decay);
+}
+
+double Schedule::gate_sharpness(double progress) const {
+  const double doublings = std::log2(sharpness_end / sharpness);  // a whole number, of either sign
+  const double places = std::abs(doublings) + 1;
+  const double place = std::floor(std::clamp(progress, 0.0, 1.0) * places);
+  return sharpness * std::exp2(std::copysign(std::min(place, places - 1), doublings));
 }
 
 double Schedule::target(double target, double progress) const {
@@ -50,6 +76,8 @@ void check_schedule(const Schedule& schedule) {
   check(schedule.decay, "--decay");
   check(schedule.noise_anneal, "--noise-anneal");
   check(schedule.rounding, "--compact-share");
+  check_sharpness(schedule.sharpness, "--sharpness");
+  check_sharpness(schedule.sharpness_end, "--sharpness-end");
   if (schedule.warmup + schedule.decay > 1) {
     fail_input(fmt::format("--warmup {} and --decay {} overlap", schedule.warmup, schedule.decay), "schedule",
                "let them sum to at most 1");

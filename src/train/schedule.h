@@ -1,8 +1,10 @@
 // How a run changes as it goes, as functions of its progress p (the share of it that is done, 0 to 1):
 //   learning rate    warm-up, stable, decay: rises linearly, stays, falls linearly to 0 over the last share
-//   noise            gates are sampled until the last `noise_anneal` share; over its first two thirds ever more
-//                    steps have hard gates, in its last third all of them
-//   gate bias        moves by bias_shift in all, linearly, and has arrived when the decay begins
+//   noise            gates are sampled until the last `noise_anneal` share; over its first nine tenths ever more
+//                    steps have hard gates, in its last tenth all of them
+//   gate bias        moves by bias_shift in all, linearly, and has arrived when the decay begins; so does the
+//                    score of the idle key, by idle_shift
+//   sharpness        through the powers of two from `sharpness` to `sharpness_end`, each an equal share of the run
 //   target           target + slack while the learning rate is high; the slack goes as the rate falls
 // Sampled gates keep about twice the edges of hard ones, so a run must end on hard ones. But a hard gate has no
 // slope: only the penalty would move it, and it would close for good. So hard steps follow the loss alone,
@@ -19,6 +21,8 @@ struct Schedule {
   double noise_anneal = 0.3;
   double rounding = 0;      // where the result is saved compactly: the last share trains the rounded weights
   double bias_shift = 0;    // added to every gate bias by the end
+  double idle_shift = 0;    // and to every idle score
+  double sharpness = 1, sharpness_end = 1;  // 1, 2 or 4: what the kernels know
   double target_slack = 0;  // nats allowed above the target at the full learning rate
 
   double learning_rate(double progress) const;  // as a share of the peak, 0 to 1
@@ -26,10 +30,13 @@ struct Schedule {
   bool is_annealing(double progress) const;              // within the share that turns the noise off
   bool rounded_weights(double progress) const;
   double gate_bias_shift(double progress) const;
+  double gate_idle_shift(double progress) const;
+  double gate_sharpness(double progress) const;
   double target(double target, double progress) const;
 };
 
-// Fails naming the option where a share is outside [0, 1] or warm-up and decay overlap.
+// Fails naming the option where a share is outside [0, 1], warm-up and decay overlap or no kernel has a
+// sharpness.
 void check_schedule(const Schedule& schedule);
 
 }  // namespace openwork

@@ -3,6 +3,7 @@
 //   data/            the tokenised documents (batches.h)
 //   base.json        the base on the held-out blocks, so that a resumed run need not measure it again
 //   control/         the dense control: its checkpoints, metrics, weights and result.json
+//   point-1/ ...     the points of a frontier (frontier.h), each like the control; OUT is then the last of them
 //   checkpoints/     the newest two of the run (checkpoint.h);  metrics.jsonl a line per interval
 //   config.json, model.safetensors (or adapter_config.json, adapter_model.safetensors), tokenizer.json   the
 //   result report.json, report.md
@@ -13,9 +14,12 @@
 #include <string>
 
 #include "train/report.h"
+#include "train/starting_point.h"
 #include "train/weights.h"
 
 namespace openwork {
+
+enum class TargetKind { kBase, kControl };
 
 struct RunOptions {
   std::string verb = "sparsify", model, command;
@@ -23,20 +27,27 @@ struct RunOptions {
   std::filesystem::path tokenizer_path;          // what copy_tokenizer takes
   std::optional<std::filesystem::path> adapter;  // merged into the base first
   bool random = false;                           // draw the weights from the seed; config.json alone is read
-  GateKind gate = GateKind::kLogprob;            // kNone: pretrain
+  GateKind gate = GateKind::kIdle;               // kNone: pretrain
   std::optional<double> gate_bias, gate_bias_end;  // start and end; the kind's default, and the start
-  std::optional<double> target_loss;               // else the base's loss plus
+  std::optional<double> gate_idle, gate_idle_end;  // likewise the score of the idle key
+  // The held-out loss to end at, gates hard: target_loss, or that of the base or the control plus `tolerance`.
+  TargetKind target = TargetKind::kBase;
+  std::optional<double> target_loss;
   double tolerance = 0;
-  bool target_from_control = false;  // the control's training loss at the same step instead; wants `control`
-  bool control = false;
+  std::optional<double> target_slack;  // above it while the rate is high; 0.03, or 0 where a control shows the way
+  bool target_from_control = false;    // instead: the control's training loss at the same step, plus `tolerance`
+  bool control = false;                // train one: the last two, and a frontier, want it
+  int64_t frontier = 0;                // points; 0: one run
   std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
   LoopOptions loop;  // its folder, name, identity and target are set here
   at::ScalarType save_dtype = at::kFloat;
 };
 
-// Measures a model on the held-out blocks.
-using Evaluate = std::function<Evaluation(const Transformer& model, const std::string& name)>;
+// Measures a model on the held-out blocks: all of them, or those few that are measured on the way of a run.
+enum class HeldOutPart { kAll, kOnTheWay };
+using Evaluate =
+    std::function<Evaluation(const Transformer& model, const std::string& name, HeldOutPart part)>;
 
 // Fails where OUT already holds a run or a model and `loop.resume` is off.
 void check_run_folder(const RunOptions& options);
@@ -44,16 +55,5 @@ void check_run_folder(const RunOptions& options);
 // Trains, saves, opens what was saved and measures that. A report with a signal in it is of a run that was
 // interrupted after a checkpoint and holds no measurement.
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate);
-
-// The model with gates of a kind on every head: those it has where it has that kind and no bias is given.
-struct StartingPoint {
-  ModelConfig config;
-  NamedTensors parameters;
-};
-StartingPoint put_gates(const Transformer& base, GateKind gate, std::optional<double> bias);
-StartingPoint remove_gates(const Transformer& base);
-
-// Where a bias starts when nobody says: 5 for logprob (an edge is open when P > exp(-5)), 4 for score.
-double default_gate_bias(GateKind gate);
 
 }  // namespace openwork

@@ -87,6 +87,7 @@ NamedTensors draw_weights(const ModelConfig& config, const TrainBenchOptions& op
     if (spec.bias) tensor.zero_();
     if (spec.role == Role::kGateBias)
       tensor = at::full(spec.shape, default_gate_bias(config.gate), kind.dtype(at::kFloat));
+    if (spec.role == Role::kGateIdle) tensor = at::full(spec.shape, kDefaultIdle, kind.dtype(at::kFloat));
     parameters.emplace_back(spec.name, tensor);
   }
   return parameters;
@@ -129,7 +130,7 @@ class StepBench {
     step();
     row.peak_megabytes = peak_megabytes([&] { step(); }, options_.device);
     const double seconds = seconds_of([&] { step(); }, options_.device, options_.steps);
-    const bool profiled = way_ == Way::kSampled && weights_.config().gate == GateKind::kLogprob;
+    const bool profiled = way_ == Way::kSampled && weights_.config().gate == GateKind::kIdle;
     if (profiled && !options_.profile.empty()) {
       profile_to(options_.profile, [&] { step(), synchronise(options_.device); });
     }
@@ -153,11 +154,11 @@ class StepBench {
     weights_.zero_gradients();
     GateDraw draw;
     if (way_ == Way::kSampled) draw.seed = ++seed_;
-    const PassLoss loss = compute_pass_loss(weights_.pass_model(), nullptr, tokens_, draw, lambda_, {},
+    const PassLoss loss = compute_pass_loss(weights_.pass_model(), nullptr, tokens_, draw, lambda_, {}, {},
                                             way_ == Way::kWrittenOut ? &taps_ : nullptr);
     loss.loss.backward();
     weights_.collect_gradients();
-    optimiser_.step({1e-4, 1e-4, 1e-4});
+    optimiser_.step({1e-4, 1e-4, 1e-4, 0});
     weights_.refresh();
   }
 
@@ -178,8 +179,9 @@ struct WayEntry {
 constexpr WayEntry kWays[] = {{Way::kDense, GateKind::kNone, "dense"},
                               {Way::kSampled, GateKind::kScore, "gated, score, sampled"},
                               {Way::kSampled, GateKind::kLogprob, "gated, logprob, sampled"},
-                              {Way::kHard, GateKind::kLogprob, "gated, logprob, hard"},
-                              {Way::kWrittenOut, GateKind::kLogprob, "attention written out, logprob, hard"}};
+                              {Way::kSampled, GateKind::kIdle, "gated, idle, sampled"},
+                              {Way::kHard, GateKind::kIdle, "gated, idle, hard"},
+                              {Way::kWrittenOut, GateKind::kIdle, "attention written out, idle, hard"}};
 
 }  // namespace
 

@@ -22,7 +22,7 @@ struct TrainBenchOptions {
   int steps = 5;                // timed ones, after two that warm up
   std::optional<int64_t> lora;  // a rank: only low-rank changes are trained
   uint64_t seed = 0;
-  std::filesystem::path profile;  // where given: a trace of one step with sampled logprob gates
+  std::filesystem::path profile;  // where given: a trace of one step with sampled idle gates
 };
 
 struct TrainBenchRow {

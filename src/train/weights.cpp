@@ -20,6 +20,8 @@ Segment segment_of(const ParameterSpec& spec) {
   switch (spec.role) {
     case Role::kGateBias:
       return Segment::kGateBias;
+    case Role::kGateIdle:
+      return Segment::kGateIdle;
     case Role::kEmbedding:
     case Role::kPositions:
     case Role::kNorm1:
@@ -48,11 +50,12 @@ Tensor draw_lora_a(const std::vector<int64_t>& shape, uint64_t seed) {
 
 }  // namespace
 
-TrainedWeights::TrainedWeights(ModelConfig config, const NamedTensors& start, const WeightOptions& options)
+TrainedWeights::TrainedWeights(ModelConfig config, const NamedTensors& start, const WeightOptions& options,
+                               const NamedTensors& origin)
     : config_(std::move(config)), options_(options) {
   const at::NoGradGuard no_grad;
   plan();
-  place(start);
+  place(start, origin);
   make_leaves(start);
   refresh();
   if (!options_.lora) make_model(parameters_);
@@ -72,7 +75,7 @@ void TrainedWeights::plan() {
   }
   for (const ParameterSpec& spec :
        list_parameters(architecture_named(config_.architecture, "model"), config_)) {
-    if (spec.role == Role::kGateBias || !options_.lora)
+    if (is_gate(spec.role) || !options_.lora)
       found.push_back({spec.name, segment_of(spec), spec.shape, 0, {}});
     if (!targets.contains(spec.name)) continue;
     const int64_t in = spec.shape[config_.transposed_linear ? 0 : 1],
@@ -94,20 +97,24 @@ void TrainedWeights::plan() {
   bounds_[kSegments] = offset;
 }
 
-void TrainedWeights::place(const NamedTensors& start) {
+void TrainedWeights::place(const NamedTensors& start, const NamedTensors& origin) {
   const auto wide = at::TensorOptions().dtype(at::kFloat).device(options_.device);
   masters_ = at::zeros({bounds_[kSegments]}, wide);
   gradients_ = at::zeros_like(masters_);
   if (options_.dtype != at::kFloat || options_.delta) {
-    copies_ = at::zeros({bounds_[kSegments - 1]}, wide.dtype(options_.dtype));
+    copies_ = at::zeros({bounds_[static_cast<size_t>(Segment::kGateBias)]}, wide.dtype(options_.dtype));
     copy_gradients_ = at::zeros_like(copies_);
   }
-  const std::map<std::string, Tensor> given(start.begin(), start.end());
+  const std::map<std::string, Tensor> given(start.begin(), start.end()), from(origin.begin(), origin.end());
   uint64_t number = 0;
   for (const TrainedTensor& tensor : tensors_) {
     const auto it = given.find(tensor.name);
     if (it != given.end()) master(tensor).copy_(it->second);
-    if (options_.delta && tensor.shape.size() == 2) start_.emplace_back(tensor.name, master(tensor).clone());
+    if (options_.delta && tensor.shape.size() == 2) {
+      const auto before = from.find(tensor.name);
+      origin_.emplace_back(tensor.name, before != from.end() ? before->second.to(wide).clone()
+                                                             : master(tensor).clone());
+    }
     if (tensor.name.ends_with(".lora_A.weight")) {
       master(tensor).copy_(draw_lora_a(tensor.shape, mix_seed(options_.seed, number++)));
     }
@@ -122,7 +129,7 @@ Tensor TrainedWeights::master(const TrainedTensor& tensor) const {
 void TrainedWeights::make_leaves(const NamedTensors& start) {
   std::map<std::string, Tensor> leaves;
   for (TrainedTensor& tensor : tensors_) {
-    const bool copied = copies_.defined() && tensor.segment != Segment::kGateBias;
+    const bool copied = copies_.defined() && tensor.segment < Segment::kGateBias;
     const int64_t count = count_of(tensor.shape);
     const auto view = [&](const Tensor& flat) {
       return flat.narrow(0, tensor.offset, count).view(tensor.shape).detach();
@@ -130,6 +137,7 @@ void TrainedWeights::make_leaves(const NamedTensors& start) {
     tensor.leaf = view(copied ? copies_ : masters_);
     leaves[tensor.name] = tensor.leaf;
     if (tensor.segment == Segment::kGateBias && !options_.learn_bias) continue;
+    if (tensor.segment == Segment::kGateIdle && !options_.learn_idle) continue;
     tensor.leaf.set_requires_grad(true);
     tensor.leaf.mutable_grad() = view(copied ? copy_gradients_ : gradients_);
   }
@@ -166,10 +174,10 @@ void TrainedWeights::refresh() {
   const at::NoGradGuard no_grad;
   if (copies_.defined()) copies_.copy_(masters_.narrow(0, 0, copies_.numel()));
   if (!rounds_) return;
-  const std::map<std::string, Tensor> start(start_.begin(), start_.end());
+  const std::map<std::string, Tensor> origin(origin_.begin(), origin_.end());
   for (const TrainedTensor& tensor : tensors_) {
-    const auto from = start.find(tensor.name);
-    if (from == start.end()) continue;
+    const auto from = origin.find(tensor.name);
+    if (from == origin.end()) continue;
     const auto bits = options_.delta->find(tensor.name);
     if (bits == options_.delta->end()) {
       tensor.leaf.copy_(from->second);
@@ -199,7 +207,7 @@ void TrainedWeights::collect_gradients() {
 void TrainedWeights::collect_gradients(int64_t begin, int64_t end) {
   if (!copy_gradients_.defined()) return;
   const at::NoGradGuard no_grad;
-  const int64_t count = std::min(end, copy_gradients_.numel()) - begin;  // gate biases have no copy
+  const int64_t count = std::min(end, copy_gradients_.numel()) - begin;  // the gates have no copy
   if (count <= 0) return;
   Tensor part = copy_gradients_.narrow(0, begin, count);
   gradients_.narrow(0, begin, count).add_(part);
@@ -211,10 +219,10 @@ Tensor TrainedWeights::slice(const Tensor& flat, Segment segment) const {
   return flat.narrow(0, bounds_[n], bounds_[n + 1] - bounds_[n]);
 }
 
-void TrainedWeights::shift_gate_biases(double amount) {
+void TrainedWeights::shift(Segment segment, double amount) {
   const at::NoGradGuard no_grad;
   for (const TrainedTensor& tensor : tensors_) {
-    if (tensor.segment == Segment::kGateBias) master(tensor).add_(amount);
+    if (tensor.segment == segment) master(tensor).add_(amount);
   }
 }
 

@@ -1,10 +1,10 @@
 // The weights a run trains, laid out for it: every trained number lies in one flat float32 buffer (the
 // master), its gradient at the same place of a second one, so that the optimiser, gradient clipping,
 // checkpoints and an exchange between ranks each work on whole buffers and never on a list of tensors.
-//   [ matrices, with weight decay | norms, biases, embeddings | gate biases ]
+//   [ matrices, with weight decay | norms, biases, embeddings | gate biases | idle scores ]
 // The model computes with leaves that are views: of the master itself in float32, of a bfloat16 copy
 // otherwise (refresh() copies, collect_gradients() adds the copy's gradients to the float32 ones). Gate
-// biases are float32 always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B A, and the
+// biases and idle scores are float32 always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B A, and the
 // model's own weights are frozen.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -25,13 +25,14 @@ struct WeightOptions {
   at::ScalarType dtype = at::kFloat;  // what the model computes in
   std::optional<LoraOptions> lora;    // none: all weights are trained
   bool learn_bias = false;            // gate biases get gradients
+  bool learn_idle = false;            // and the scores of idle keys
   bool recompute = false;             // keep no layer's insides: recompute them in the backward pass
   uint64_t seed = 0;                  // of LoRA's first A
   std::optional<DeltaPlan> delta;     // the compact form to be saved, which round_to_base trains for
 };
 
-enum class Segment { kDecayed, kPlain, kGateBias };
-inline constexpr size_t kSegments = 3;
+enum class Segment { kDecayed, kPlain, kGateBias, kGateIdle };
+inline constexpr size_t kSegments = 4;
 
 struct TrainedTensor {
   std::string name;  // the parameter's, or for LoRA the module's with .lora_A.weight or .lora_B.weight
@@ -43,8 +44,10 @@ struct TrainedTensor {
 
 class TrainedWeights {
  public:
-  // `start`: the model's parameters in list_parameters' order, anywhere, in any floating-point dtype.
-  TrainedWeights(ModelConfig config, const NamedTensors& start, const WeightOptions& options);
+  // `start`: the model's parameters in list_parameters' order, anywhere, in any floating-point dtype. `origin`:
+  // what a delta plan's changes are counted from, by name; empty: the start itself.
+  TrainedWeights(ModelConfig config, const NamedTensors& start, const WeightOptions& options,
+                 const NamedTensors& origin = {});
 
   const ModelConfig& config() const { return config_; }
   const WeightOptions& options() const { return options_; }
@@ -53,13 +56,13 @@ class TrainedWeights {
 
   void refresh();  // after the masters changed
   // From here on the model computes with weights rounded to the plan's compact form of their change since the
-  // start, while gradients go on moving the masters. Calling it again costs nothing.
+  // origin, while gradients go on moving the masters. Calling it again costs nothing.
   void round_to_base(bool on);
-  const NamedTensors& start() const { return start_; }  // what the plan's changes are counted from
+  const NamedTensors& origin() const { return origin_; }  // what the plan's changes are counted from
   void zero_gradients();
   void collect_gradients();                            // after each backward pass
   void collect_gradients(int64_t begin, int64_t end);  // a range of the flat buffer, where that much is ready
-  void shift_gate_biases(double amount);
+  void shift(Segment segment, double amount);  // of gate biases or idle scores: adds to each
 
   const Tensor& masters() const { return masters_; }      // [N] float32
   const Tensor& gradients() const { return gradients_; }  // [N] float32
@@ -73,7 +76,7 @@ class TrainedWeights {
 
  private:
   void plan();
-  void place(const NamedTensors& start);
+  void place(const NamedTensors& start, const NamedTensors& origin);
   void make_leaves(const NamedTensors& start);
   void make_model(NamedTensors parameters);
   Tensor adapted(const std::string& name, const Tensor& weight, bool on_masters) const;
@@ -83,9 +86,9 @@ class TrainedWeights {
   std::vector<TrainedTensor> tensors_;
   std::array<int64_t, kSegments + 1> bounds_ = {};
   Tensor masters_, gradients_;  // [N]
-  NamedTensors start_;          // of the matrices in the delta plan, float32
+  NamedTensors origin_;         // of the matrices in the delta plan, float32
   bool rounds_ = false;
-  Tensor copies_, copy_gradients_;  // [all but gate biases], undefined in float32
+  Tensor copies_, copy_gradients_;  // [all but the gates' numbers], undefined in float32
   NamedTensors parameters_;         // the model's: leaves or frozen
   std::optional<Transformer> model_;
 };

@@ -66,6 +66,14 @@ TEST(Sparsify, ThirtyStepsCloseEdgesAndLeaveAModelThatOpens) {
   EXPECT_EQ(report.at("base").at("tokens"), report.at("sparse").at("tokens"));
   EXPECT_EQ(report.at("base").at("tokens"), report.at("control").at("tokens"));
   EXPECT_THAT(report.at("command").get<std::string>(), HasSubstr("--learn-bias"));
+  EXPECT_EQ(report.at("options").at("gate"), "idle");
+  EXPECT_EQ(report.at("options").at("idle"), 5.0);
+  EXPECT_EQ(report.at("protocol").at("noise"), 2);
+  const nlohmann::json& target = report.at("target");
+  EXPECT_NEAR(target.at("wanted"), report.at("base").at("nats_per_token").get<double>() + 2, 1e-12);
+  EXPECT_EQ(target.at("reached"), report.at("sparse").at("nats_per_token"));
+  EXPECT_EQ(target.at("kind"), "base");
+  EXPECT_NE(target.at("gap"), 0.15);  // it was measured
 
   // The report measured what the folder holds: eval on the held-out shard says the same.
   const ProgramResult eval =
@@ -193,12 +201,12 @@ TEST(Sparsify, SaysOnceThatATargetCannotBeReached) {
   EXPECT_EQ(result.err.find(words, result.err.find(words) + 1), std::string::npos);
 }
 
-// The gate biases of a saved model, layer after layer.
-std::vector<float> read_gate_biases(const fs::path& folder) {
+// The gate biases (or idle scores) of a saved model, layer after layer.
+std::vector<float> read_gate_biases(const fs::path& folder, const std::string& name = ".gate_bias") {
   std::vector<float> biases;
   const auto file = open_weights(folder);
   for (const TensorEntry& entry : file->entries()) {
-    if (!entry.name.ends_with(".gate_bias")) continue;
+    if (!entry.name.ends_with(name)) continue;
     std::vector<float> values(static_cast<size_t>(entry.element_count()));
     read_bytes(entry, std::as_writable_bytes(std::span(values)));
     biases.insert(biases.end(), values.begin(), values.end());
@@ -221,6 +229,160 @@ TEST(Sparsify, GateBiasesFollowTheirScheduleAndLearn) {
   ASSERT_EQ(learned.size(), 4u);
   for (const float bias : learned) EXPECT_GT(std::abs(bias - 3), 1e-3F);
   EXPECT_NE(learned[0], learned[3]);
+}
+
+TEST(Sparsify, IdleScoresStayMoveAndLearn) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(run_openwork(small_run(scratch, "fixed", {"--quiet", "--idle", "2"})).exit_code, 0);
+  EXPECT_THAT(read_gate_biases(scratch / "fixed", ".gate_idle"), testing::Each(2.0F));
+  ASSERT_EQ(
+      run_openwork(small_run(scratch, "moved", {"--quiet", "--idle", "2", "--idle-end", "4"})).exit_code, 0);
+  EXPECT_THAT(read_gate_biases(scratch / "moved", ".gate_idle"), testing::Each(testing::FloatNear(4, 1e-5F)));
+  ASSERT_EQ(run_openwork(small_run(scratch, "learned",
+                                   {"--quiet", "--idle", "0.5", "--learn-idle", "--idle-lr", "0.05"}))
+                .exit_code,
+            0);
+  for (const float score : read_gate_biases(scratch / "learned", ".gate_idle"))
+    EXPECT_GT(std::abs(score - 0.5F), 1e-4F);
+}
+
+// A run with these options, and the same killed by SIGTERM on its way and resumed.
+void expect_exact_resume(const ScratchFolder& scratch, const std::string& name,
+                         std::vector<std::string> options) {
+  options.insert(options.end(), {"--steps", "40", "--log-every", "1", "--checkpoint-every", "20"});
+  ASSERT_EQ(run_openwork(small_run(scratch, name + "-whole", options)).exit_code, 0) << name;
+  const pid_t child = start_openwork(small_run(scratch, name, options), scratch / name);
+  await_file(scratch.path() / name / "metrics.jsonl", child);
+  kill(child, SIGTERM);
+  EXPECT_EQ(await(child), 143) << name;
+  options.push_back("--resume");
+  const ProgramResult result = run_openwork(small_run(scratch, name, options));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(sha256_of_file(scratch.path() / name / "model.safetensors"),
+            sha256_of_file(scratch.path() / (name + "-whole") / "model.safetensors"))
+      << name;
+}
+
+TEST(Sparsify, EveryWayOfSteeringResumesToTheSameWeights) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  expect_exact_resume(scratch, "steered",
+                      {"--head-penalty-form", "sqrt", "--head-penalty-over", "batch", "--sharpness-end", "4",
+                       "--learn-idle", "--tolerance", "0.1"});
+  expect_exact_resume(scratch, "lengths", {"--lengths", "8,32", "--idle-end", "3", "--target-loss", "8"});
+}
+
+TEST(Sparsify, ARunByTheClockGoesOnWhereItStopped) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  std::vector<std::string> arguments = small_run(scratch, "timed", {"--minutes", "0.05", "--log-every", "1"});
+  const auto steps = std::find(arguments.begin(), arguments.end(), "--steps");
+  arguments.erase(steps, steps + 2);
+  const pid_t child = start_openwork(arguments, scratch / "timed");
+  await_file(scratch.path() / "timed/metrics.jsonl", child);
+  usleep(700000);
+  kill(child, SIGTERM);
+  ASSERT_EQ(await(child), 143);
+  const double before = read_lines(scratch / "timed/metrics.jsonl").back().at("seconds");
+  arguments.push_back("--resume");
+  const ProgramResult result = run_openwork(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto lines = read_lines(scratch / "timed/metrics.jsonl");
+  double last = 0;
+  for (const nlohmann::json& line : lines) {  // one clock, without the time between the two
+    EXPECT_GE(line.at("seconds").get<double>(), last);
+    EXPECT_LT(line.at("seconds").get<double>(), last + 1.5);
+    last = line.at("seconds");
+  }
+  EXPECT_GT(before, 0.3);
+  EXPECT_NEAR(last, 3, 0.8);
+  EXPECT_LT(lines.back().at("learning_rate").get<double>(), 0.2e-3);  // the schedule ended with it
+}
+
+TEST(Sparsify, TheControlsLossIsATarget) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const ProgramResult result = run_openwork(
+      small_run(scratch, "out", {"--quiet", "--target", "control", "--tolerance", "0.05", "--log-every", "1"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "out/report.json"));
+  EXPECT_EQ(report.at("target").at("kind"), "control");
+  EXPECT_NEAR(report.at("target").at("wanted"),
+              report.at("control").at("nats_per_token").get<double>() + 0.05, 1e-12);
+  // On the way it is the control's loss there: higher, since that was still learning.
+  const auto lines = read_lines(scratch / "out/metrics.jsonl");
+  EXPECT_GT(lines.front().at("target").get<double>() - 0.15,
+            report.at("target").at("wanted").get<double>() + 0.01);
+}
+
+TEST(Sparsify, AFrontierLeavesAModelAtEveryPoint) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const std::vector<std::string> options = {"--frontier", "3", "--steps", "36", "--log-every", "2"};
+  const ProgramResult result = run_openwork(small_run(scratch, "out", options));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("point-2: wanted"));
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "out/report.json"));
+  const nlohmann::json& frontier = report.at("frontier");
+  ASSERT_EQ(frontier.size(), 3u);
+  for (size_t n = 0; n < 3; ++n) {
+    const std::string folder = scratch / "out/point-" + std::to_string(n + 1);
+    EXPECT_EQ(frontier[n].at("tokens"), (n + 1) * 12 * 256);
+    const ProgramResult eval =
+        run_openwork({"eval", folder, "--data", scratch / "out/data/held_out.safetensors", "--context", "32",
+                      "--blocks", "4", "--json", "-", "--quiet", "--device", "cpu", "--threads", "1"});
+    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    EXPECT_NEAR(eval.json().at("models").at(0).at("nats_per_token").get<double>(),
+                frontier[n].at("held_out_loss").get<double>(), 1e-9);
+    for (const char* key : {"target", "kept_edges", "open_heads"}) EXPECT_TRUE(frontier[n].contains(key)) << key;
+    if (n > 0) EXPECT_GT(frontier[n].at("target"), frontier[n - 1].at("target"));
+  }
+  EXPECT_NEAR(frontier[0].at("target"), report.at("control").at("nats_per_token").get<double>() + 0.03, 1e-12);
+  EXPECT_EQ(sha256_of_file(scratch / "out/model.safetensors"),
+            sha256_of_file(scratch / "out/point-3/model.safetensors"));
+  EXPECT_THAT(read_file(scratch / "out/report.svg"), HasSubstr("frontier"));
+
+  // Stopped in its second point and resumed, it ends at the same models.
+  const pid_t child = start_openwork(small_run(scratch, "cut", options), scratch / "cut");
+  await_file(scratch.path() / "cut/point-2/metrics.jsonl", child);
+  kill(child, SIGTERM);
+  ASSERT_EQ(await(child), 143);
+  std::vector<std::string> resumed = options;
+  resumed.push_back("--resume");
+  const ProgramResult again = run_openwork(small_run(scratch, "cut", resumed));
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(sha256_of_file(scratch / "cut/model.safetensors"), sha256_of_file(scratch / "out/model.safetensors"));
+}
+
+TEST(Sparsify, CompactAndFrontierGoTogether) {
+  const ScratchFolder scratch;
+  write_documents(scratch);
+  const ProgramResult result =
+      run_openwork(sparsify(scratch, "out", {"--steps", "6", "--frontier", "2", "--compact", "3"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "out/report.json"));
+  for (const std::string& folder : {scratch / "out/point-1", scratch / "out"}) {
+    EXPECT_LT(fs::file_size(folder + "/openwork_delta.safetensors"), 3000000u);
+    const ProgramResult eval =
+        run_openwork({"eval", folder, "--data", scratch / "out/data/held_out.safetensors", "--context", "64",
+                      "--blocks", "4", "--json", "-", "--quiet", "--device", "cpu", "--threads", "1"});
+    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    EXPECT_NEAR(eval.json().at("models").at(0).at("nats_per_token").get<double>(),
+                report.at("frontier").at(folder.ends_with("1") ? 0 : 1).at("held_out_loss").get<double>(), 1e-9);
+  }
+}
+
+TEST(Sparsify, AStateOfOlderGateNoiseIsNotResumed) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(run_openwork(small_run(scratch, "old", {"--quiet", "--steps", "3"})).exit_code, 0);
+  const std::string file = scratch / "old/checkpoints/step-00000003/state.json";
+  nlohmann::json state = nlohmann::json::parse(read_file(file));
+  EXPECT_EQ(state.at("noise"), 2);
+  state.erase("noise");
+  std::ofstream(file) << state.dump();
+  expect_refusal(small_run(scratch, "old", {"--quiet", "--resume"}), "gate noise 1");
 }
 
 TEST(Sparsify, TheNoiseEndsBeforeTheRunDoes) {
@@ -273,7 +435,7 @@ TEST(Sparsify, DrawsItsLossAndKeptEdges) {
   write_small_model(scratch);
   const ProgramResult result = run_openwork(
       small_run(scratch, "out",
-                {"--quiet", "--control", "--measurements", "4", "--log-every", "1", "--gate-bias", "2"}));
+                {"--quiet", "--control", "--measurements", "12", "--log-every", "1", "--gate-bias", "2"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::string picture = read_file(scratch / "out/report.svg");
   EXPECT_TRUE(picture.starts_with("<?xml")) << picture.substr(0, 60);
@@ -283,7 +445,7 @@ TEST(Sparsify, DrawsItsLossAndKeptEdges) {
   EXPECT_EQ(curves.at("loss").size(), 12u);
   EXPECT_EQ(curves.at("target").size(), 12u);
   EXPECT_EQ(curves.at("kept_edges").size(), 12u);
-  EXPECT_EQ(curves.at("held_out_loss").size(), 3u);  // and the report's own at the end
+  EXPECT_EQ(curves.at("held_out_loss").size(), 11u);  // and the report's own at the end
   EXPECT_EQ(report.at("control_curves").at("loss").size(), 12u);
   EXPECT_THAT(read_file(scratch / "out/report.md"), HasSubstr("report.svg"));
 }
@@ -443,6 +605,21 @@ TEST(BadInput, TrainingOptionsThatMakeNoRun) {
   refuse({"--steps", "3", "--lora", "4", "--lora-targets", "q_proj"}, "no module is called 'q_proj'");
   refuse({"--steps", "3", "--warmup", "0.9"}, "overlap");
   refuse({"--steps", "3", "--target-loss", "3", "--tolerance", "0.1"}, "--tolerance");
+  refuse({"--steps", "3", "--target", "hope"}, "hope");
+  refuse({"--steps", "3", "--target", "control", "--target-loss", "3"}, "--target");
+  refuse({"--steps", "3", "--target-from-control"}, "--target-from-control without --control");
+  refuse({"--steps", "3", "--frontier", "2", "--tolerance", "0.1"}, "--tolerance");
+  refuse({"--steps", "3", "--frontier", "2", "--lora", "4"}, "--frontier with --lora");
+  refuse({"--steps", "3", "--frontier", "4"}, "3 steps cannot be shared by 4 points");
+  refuse({"--steps", "3", "--frontier", "0"}, "--frontier");
+  refuse({"--steps", "3", "--gate", "logprob", "--idle", "3"}, "--idle with --gate logprob");
+  refuse({"--steps", "3", "--gate", "score", "--learn-idle"}, "--learn-idle with --gate score");
+  refuse({"--steps", "3", "--sharpness", "3"}, "a sharpness of 3; --sharpness; give 1, 2 or 4");
+  refuse({"--steps", "3", "--sharpness-end", "8"}, "--sharpness-end");
+  refuse({"--steps", "3", "--head-penalty-form", "cube"}, "cube");
+  refuse({"--steps", "3", "--head-penalty-over", "corpus"}, "corpus");
+  refuse({"--steps", "3", "--lengths", "48,64"}, "blocks of 48 tokens do not fill a context of 64");
+  refuse({"--steps", "3", "--lengths", "64,64"}, "named twice");
   refuse({"--steps", "3", "--data", scratch / "missing.txt"}, "missing.txt");
   EXPECT_FALSE(fs::exists(scratch / "refused/model.safetensors"));
   expect_refusal({"sparsify", "openwork-9m", "--data", "x", "--out", scratch / "o", "--steps", "1"},

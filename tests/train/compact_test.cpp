@@ -123,12 +123,25 @@ TEST(CompactTraining, EndsWhereLoadingBegins) {
   run_loop(weights, batches, nullptr, loop);
   const Tensor ids = at::arange(24, at::kLong).view({2, 12});
   const Tensor trained = weights.pass_model().forward(ids);
-  save_delta(folder / "small", weights.config(), weights.export_parameters(), {base, base, weights.start()},
+  save_delta(folder / "small", weights.config(), weights.export_parameters(), {base, base, weights.origin()},
              *options.delta);
   const Tensor loaded = load_adapted_model(base, folder / "small").forward(ids);
   EXPECT_TRUE(at::allclose(trained, loaded, 1e-5, 1e-5));
   const Tensor masters = Transformer(weights.config(), weights.export_parameters()).forward(ids);
   EXPECT_FALSE(at::allclose(masters, loaded, 1e-3, 1e-3));  // rounding is no small thing
+}
+
+// A point of a frontier starts from weights that are not the base's; its difference is to the base all the same.
+TEST(CompactTraining, CountsChangesFromAnOriginWhereOneIsGiven) {
+  const Transformer base = load_model("tests/data/gpt2");
+  StartingPoint start = put_gates(base, GateKind::kLogprob, 3.0);
+  for (auto& [name, tensor] : start.parameters) tensor = tensor + 0.01;
+  WeightOptions options;
+  options.delta = plan_delta(start.config, 0.03);
+  const TrainedWeights weights(start.config, start.parameters, options, base.parameters());
+  const std::map<std::string, Tensor> own(base.parameters().begin(), base.parameters().end());
+  ASSERT_FALSE(weights.origin().empty());
+  for (const auto& [name, tensor] : weights.origin()) EXPECT_TRUE(at::equal(tensor, own.at(name))) << name;
 }
 
 TEST(LossCurve, InterpolatesBetweenTheMiddlesOfIntervals) {

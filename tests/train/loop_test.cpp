@@ -104,6 +104,153 @@ TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBits) {
   }
 }
 
+// Every option whose state a checkpoint must hold, at once.
+LoopOptions rich_options(const fs::path& folder) {
+  LoopOptions options = tiny_options(folder);
+  options.loss.head_form = HeadForm::kLog;
+  options.loss.head_over_batch = true;
+  options.lengths = {4, 16};
+  options.schedule.idle_shift = 0.4;
+  options.schedule.sharpness_end = 4;
+  options.held_out_target = HeldOutTarget{.wanted = 4};
+  options.measurements = 10;
+  // What it measures need only be a function of the weights.
+  options.measure = [](const Transformer& model) {
+    return HeldOutPoint{model.parameters().front().second.abs().mean().item<double>(), 0.5};
+  };
+  return options;
+}
+
+TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBitsWithEveryOption) {
+  TinyRun whole(folder_, {}, GateKind::kIdle), first(folder_, {}, GateKind::kIdle),
+      second(folder_, {}, GateKind::kIdle);
+  const LoopResult wanted = whole.run(rich_options(folder_ / "whole"));
+  LoopOptions options = rich_options(folder_ / "cut");
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto measure = options.measure;
+    int measured = 0;
+    options.measure = [&](const Transformer& model) {  // killed at its 7th of 10 measurements, after step 5
+      if (++measured == 7) kill(getpid(), SIGKILL);
+      return measure(model);
+    };
+    first.run(options);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_EQ(CheckpointFolder(folder_ / "cut" / "checkpoints").latest(), 5);
+  options.resume = true;
+  const LoopResult result = second.run(options);
+  EXPECT_TRUE(at::equal(whole.weights.masters(), second.weights.masters()));
+  EXPECT_EQ(result.gap, wanted.gap);
+  EXPECT_NE(result.gap, 0.15);
+  EXPECT_EQ(result.lambda, wanted.lambda);
+  const nlohmann::json one = read_metrics(folder_ / "whole").back(), two = read_metrics(folder_ / "cut").back();
+  for (const char* key : {"loss", "target", "held_out_loss", "gap", "gate_idle", "sharpness", "kept_edges"})
+    EXPECT_EQ(one.at(key), two.at(key)) << key;
+  EXPECT_EQ(two.at("sharpness"), 4.0);
+}
+
+TEST_F(TrainingLoop, AimsAtTheWantedHeldOutLossPlusTheGap) {
+  TinyRun run(folder_);
+  LoopOptions options = tiny_options(folder_ / "out", 20);
+  options.log_every = 1;
+  options.schedule.target_slack = 0;
+  options.held_out_target = HeldOutTarget{.wanted = 4};
+  options.measurements = 10;
+  options.measure = [](const Transformer&) { return HeldOutPoint{4.2, 0.25}; };
+  run.run(options);
+  const auto lines = read_metrics(folder_ / "out");
+  EXPECT_DOUBLE_EQ(lines.front().at("target"), 4.15);  // before the first measurement
+  int measured = 0;
+  for (size_t n = 0; n + 1 < lines.size(); ++n) {
+    if (!lines[n].contains("gap")) continue;
+    ++measured;
+    EXPECT_EQ(lines[n].at("held_out_tokens"), lines[n].at("tokens"));
+    EXPECT_NEAR(lines[n].at("gap"), lines[n].at("average_loss").get<double>() - 4.2, 1e-12);
+    EXPECT_NEAR(lines[n + 1].at("target"), 4 + lines[n].at("gap").get<double>(), 1e-12);
+  }
+  EXPECT_EQ(measured, 9);  // the tenth is the end's, and the caller's
+}
+
+TEST_F(TrainingLoop, HeadsAreWeighedByTheBatchBeforeHoweverItIsCut) {
+  TinyRun whole(folder_), cut(folder_), sampled(folder_);
+  LoopOptions options = tiny_options(folder_ / "whole", 3);
+  options.loss.head_penalty = 5;
+  options.loss.head_over_batch = true;
+  options.schedule.noise_anneal = 0;
+  whole.run(options);
+  options.folder = folder_ / "cut";
+  options.accumulate = 4;
+  cut.run(options);
+  EXPECT_LT((whole.weights.gradients() - cut.weights.gradients()).abs().max().item<double>(), 1e-4);
+  options.folder = folder_ / "sampled";
+  options.loss.head_over_batch = false;
+  sampled.run(options);
+  EXPECT_GT((whole.weights.gradients() - sampled.weights.gradients()).abs().max().item<double>(), 1e-3);
+  at::Tensor means = at::zeros({whole.weights.config().layers, whole.weights.config().heads}, at::kDouble);
+  CheckpointFolder(folder_ / "whole" / "checkpoints").read_tensors(3, {{"head_means", means}});
+  EXPECT_GT(means.min().item<double>(), 0);
+  EXPECT_LT(means.max().item<double>(), 1);
+}
+
+TEST_F(TrainingLoop, BlocksOfMixedLengthsAreTheSameHoweverTheBatchIsCut) {
+  TinyRun whole(folder_), cut(folder_);
+  LoopOptions options = tiny_options(folder_ / "whole", 1);
+  options.lengths = {4, 8, 16};
+  whole.run(options);
+  options.folder = folder_ / "cut";
+  options.accumulate = 4;
+  cut.run(options);
+  EXPECT_LT((whole.weights.gradients() - cut.weights.gradients()).abs().max().item<double>(), 1e-6);
+  EXPECT_GT(whole.weights.gradients().abs().max().item<double>(), 1e-3);
+  const auto first = read_metrics(folder_ / "whole").at(0), second = read_metrics(folder_ / "cut").at(0);
+  EXPECT_EQ(first.at("kept_edges"), second.at("kept_edges"));
+  EXPECT_EQ(first.at("tokens"), 4 * 16);
+  EXPECT_GT(first.at("kept_edges").get<double>(), 0);
+  EXPECT_LE(first.at("kept_edges").get<double>(), 1);
+}
+
+TEST_F(TrainingLoop, TheIdleScoreIsFixedMovedOrLearned) {
+  const auto train = [&](const std::string& name, double shift, bool learn) {
+    const StartingPoint start = put_gates(load_model("tests/data/gpt2"), GateKind::kIdle, 3.0, 0.5);
+    WeightOptions weight_options;
+    weight_options.learn_idle = learn;
+    TrainedWeights weights(start.config, start.parameters, weight_options);
+    Batches batches(write_tokens(folder_), 16, 3);
+    LoopOptions options = tiny_options(folder_ / name);
+    options.schedule.idle_shift = shift;
+    run_loop(weights, batches, nullptr, options);
+    std::vector<at::Tensor> scores;
+    for (const TrainedTensor& tensor : weights.tensors()) {
+      if (tensor.segment == Segment::kGateIdle) scores.push_back(weights.master(tensor).clone());
+    }
+    return at::cat(scores);
+  };
+  const at::Tensor fixed = train("fixed", 0, false), moved = train("moved", 2, false),
+                   learned = train("learned", 0, true);
+  EXPECT_TRUE(at::equal(fixed, at::full_like(fixed, 0.5)));
+  EXPECT_TRUE(at::allclose(moved, at::full_like(moved, 2.5), 0, 1e-5));
+  EXPECT_GT((learned - 0.5).abs().min().item<double>(), 1e-4);
+}
+
+TEST_F(TrainingLoop, ACheckpointOfOlderGateNoiseIsRefusedByName) {
+  TinyRun run(folder_);
+  LoopOptions options = tiny_options(folder_ / "out", 3);
+  run.run(options);
+  const fs::path file = folder_ / "out" / "checkpoints" / "step-00000003" / "state.json";
+  nlohmann::json state = nlohmann::json::parse(std::ifstream(file));
+  EXPECT_EQ(state.at("noise"), 2);
+  state.erase("noise");
+  std::ofstream(file) << state.dump();
+  options.resume = true;
+  options.steps = 6;
+  expect_failure(Error::Kind::kInput, "gate noise 1, but this program draws noise 2",
+                 [&] { TinyRun(folder_).run(options); });
+}
+
 TEST_F(TrainingLoop, AnInterruptWritesACheckpointAndSaysSo) {
   TinyRun run(folder_);
   LoopOptions options = tiny_options(folder_ / "out", 300);

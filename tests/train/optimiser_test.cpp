@@ -28,7 +28,7 @@ TEST(AdamW, EqualsPyTorchAfterOneAndTwentySteps) {
     EXPECT_NEAR(pass.cross_entropy.item<double>(), golden.at("losses")[step - 1].item<double>(), 1e-5)
         << "step " << step;
     pass.loss.backward();
-    optimiser.step({3e-3, 3e-3, 0});
+    optimiser.step({3e-3, 3e-3, 0, 0});
     weights.refresh();
     if (step != 1 && step != 20) continue;
     int compared = 0;
@@ -59,11 +59,11 @@ TEST(AdamW, LeavesTheWeightsWhereAGradientIsNotFinite) {
   const at::Tensor before = weights.masters().clone();
   const_cast<at::Tensor&>(weights.gradients()).fill_(0.1);
   const_cast<at::Tensor&>(weights.gradients())[3] = std::nan("");
-  const at::Tensor norm = optimiser.step({1e-2, 1e-2, 1e-2});
+  const at::Tensor norm = optimiser.step({1e-2, 1e-2, 1e-2, 1e-2});
   EXPECT_FALSE(std::isfinite(norm.item<double>()));
   EXPECT_TRUE(at::equal(weights.masters(), before));
   const_cast<at::Tensor&>(weights.gradients()).fill_(0.1);
-  optimiser.step({1e-2, 1e-2, 1e-2});
+  optimiser.step({1e-2, 1e-2, 1e-2, 1e-2});
   EXPECT_FALSE(at::equal(weights.masters(), before));
 }
 
@@ -78,7 +78,7 @@ TEST(TrainedWeights, TheBfloat16CopyFollowsTheMasters) {
     weights.zero_gradients();
     compute_pass_loss(weights.pass_model(), nullptr, tokens, {}, {}, {}).loss.backward();
     weights.collect_gradients();
-    optimiser.step({1e-4, 1e-4, 0});  // changes too small for bfloat16 to hold one by one
+    optimiser.step({1e-4, 1e-4, 0, 0});  // changes too small for bfloat16 to hold one by one
     weights.refresh();
   }
   EXPECT_FALSE(at::equal(weights.masters(), before));
@@ -113,10 +113,35 @@ TEST(Schedule, TurnsTheNoiseOffByEverMoreHardSteps) {
   EXPECT_EQ(hard_share(0.69), 0);
   EXPECT_FALSE(schedule.is_annealing(0.69));
   EXPECT_TRUE(schedule.is_annealing(0.71));
-  EXPECT_NEAR(hard_share(0.8), 0.5, 0.01);
-  EXPECT_EQ(hard_share(0.91), 1);
+  EXPECT_NEAR(hard_share(0.835), 0.5, 0.01);
+  EXPECT_LT(hard_share(0.96), 1);
+  EXPECT_EQ(hard_share(0.9701), 1);
   EXPECT_EQ(hard_share(1), 1);
   EXPECT_FALSE((Schedule{.noise_anneal = 0}.hard_gates(1, 0)));
+}
+
+TEST(Schedule, TheIdleScoreMovesLikeTheBias) {
+  const Schedule schedule{.decay = 0.2, .idle_shift = 3};
+  EXPECT_DOUBLE_EQ(schedule.gate_idle_shift(0), 0);
+  EXPECT_NEAR(schedule.gate_idle_shift(0.4), 1.5, 1e-12);
+  EXPECT_DOUBLE_EQ(schedule.gate_idle_shift(0.9), 3);
+}
+
+TEST(Schedule, SharpnessDoublesAtEqualSharesOfTheRun) {
+  const auto at = [](double from, double to, double progress) {
+    return Schedule{.sharpness = from, .sharpness_end = to}.gate_sharpness(progress);
+  };
+  for (const double progress : {0.0, 0.5, 1.0}) EXPECT_EQ(at(2, 2, progress), 2);
+  EXPECT_EQ(at(1, 4, 0.32), 1);
+  EXPECT_EQ(at(1, 4, 0.34), 2);
+  EXPECT_EQ(at(1, 4, 0.67), 4);
+  EXPECT_EQ(at(1, 4, 1), 4);
+  EXPECT_EQ(at(1, 2, 0.49), 1);
+  EXPECT_EQ(at(1, 2, 0.51), 2);
+  EXPECT_EQ(at(4, 1, 0.5), 2);
+  EXPECT_EQ(at(4, 1, 1), 1);
+  EXPECT_THROW(check_schedule({.sharpness = 3}), Error);
+  EXPECT_THROW(check_schedule({.sharpness_end = 8}), Error);
 }
 
 TEST(Schedule, RefusesSharesThatOverlap) {

@@ -165,6 +165,36 @@ TEST_F(LoopOverRanks, TwoEndAtTheBitsOfOneProcessInTwoPasses) {
   }
 }
 
+TEST_F(LoopOverRanks, TwoEndAtTheBitsOfOneProcessWhateverSteersThem) {
+  LoopOptions options = tiny_options(folder_ / "x");
+  options.loss.head_form = HeadForm::kLog;
+  options.loss.head_over_batch = true;
+  options.schedule.sharpness_end = 2;
+  options.held_out_target = HeldOutTarget{.wanted = 4};
+  options.measurements = 10;
+  options.measure = [](const Transformer& model) {
+    return HeldOutPoint{model.parameters().front().second.abs().mean().item<double>(), 0.5};
+  };
+  const at::Tensor shared = train(2, options, "shared");
+  options.accumulate = 2;
+  const at::Tensor alone = train(1, options, "alone");
+  EXPECT_TRUE(at::equal(shared, alone));
+  for (const char* key : {"target", "gap", "lambda", "loss"})
+    EXPECT_EQ(last_line("shared").at(key), last_line("alone").at(key)) << key;
+}
+
+TEST_F(LoopOverRanks, MixedLengthsAreSharedLikeWholeRows) {
+  LoopOptions options = tiny_options(folder_ / "x", 1);
+  options.lengths = {4, 8, 16};
+  train(1, options, "alone");
+  for (const int count : {2, 4}) {
+    const std::string name = "shared" + std::to_string(count);
+    train(count, options, name);
+    EXPECT_NEAR(last_line(name).at("loss").get<double>(), last_line("alone").at("loss").get<double>(), 1e-6);
+    EXPECT_EQ(last_line(name).at("kept_edges"), last_line("alone").at("kept_edges"));
+  }
+}
+
 TEST_F(LoopOverRanks, AStepIsThatOfOneProcessUpToTheOrderOfSums) {
   LoopOptions options = tiny_options(folder_ / "x", 1);
   const at::Tensor alone = train(1, options, "alone");

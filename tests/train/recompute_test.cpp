@@ -80,7 +80,7 @@ TEST(RecomputedLayers, AreTheModelsOwnWhereAPassIsTapped) {
   Taps taps;
   int seen = 0;
   taps.read({Site::kPattern, 0}, [&](const Tensor&) { ++seen; });
-  const PassLoss loss = compute_pass_loss(weights.pass_model(), nullptr, tokens, {}, {}, {}, &taps);
+  const PassLoss loss = compute_pass_loss(weights.pass_model(), nullptr, tokens, {}, {}, {}, {}, &taps);
   loss.loss.backward();
   EXPECT_EQ(seen, 1);
   for (const TrainedTensor& tensor : weights.tensors()) {

@@ -38,14 +38,16 @@ inline LoopOptions tiny_options(const std::filesystem::path& folder, int64_t ste
 }
 
 struct TinyRun {
-  explicit TinyRun(const TestFolder& folder, std::optional<LoraOptions> lora = std::nullopt)
-      : batches(write_tokens(folder), 16, 3), weights(make(lora)) {}
+  explicit TinyRun(const TestFolder& folder, std::optional<LoraOptions> lora = std::nullopt,
+                   GateKind gate = GateKind::kLogprob)
+      : batches(write_tokens(folder), 16, 3), weights(make(lora, gate)) {}
 
-  static TrainedWeights make(const std::optional<LoraOptions>& lora) {
-    StartingPoint start = put_gates(load_model("tests/data/gpt2"), GateKind::kLogprob, 3.0);
+  static TrainedWeights make(const std::optional<LoraOptions>& lora, GateKind gate) {
+    StartingPoint start = put_gates(load_model("tests/data/gpt2"), gate, 3.0, 0.5);
     WeightOptions options;
     options.lora = lora;
     options.learn_bias = true;
+    options.learn_idle = gate == GateKind::kIdle;
     return TrainedWeights(start.config, start.parameters, options);
   }
 

@@ -1,0 +1,120 @@
+#include "train/run_once.h"
+
+#include <ATen/ATen.h>
+
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "io/model_store.h"
+#include "model/adapter.h"
+#include "model/load.h"
+#include "model/save.h"
+#include "train/tokenizer_files.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+nlohmann::json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
+// What a checkpoint must agree with.
+nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const ModelConfig& config) {
+  const RunOptions& options = run.options;
+  nlohmann::json identity = {{"model", options.random ? "random" : model_hash(options.model_path)},
+                             {"gate", gate_name(config.gate)},
+                             {"context", run.batches.context()},
+                             {"lengths", loop.lengths},
+                             {"blocks", run.batches.blocks()},
+                             {"batch", loop.batch},
+                             {"seed", loop.seed},
+                             {"learning_rate", loop.learning_rate},
+                             {"weight_decay", loop.adamw.weight_decay},
+                             {"dtype", c10::toString(options.weights.dtype)}};
+  if (config.gate == GateKind::kNone) return identity;
+  const HeldOutTarget* held_out = loop.held_out_target ? &*loop.held_out_target : nullptr;
+  identity.update({{"target", held_out ? held_out->wanted : loop.target},
+                   {"target_is", held_out ? "held_out" : "training"},
+                   {"target_slack", loop.schedule.target_slack},
+                   {"measurements", loop.measurements},
+                   {"learn_bias", options.weights.learn_bias},
+                   {"bias_rate", loop.bias_rate},
+                   {"learn_idle", options.weights.learn_idle},
+                   {"idle_rate", loop.idle_rate},
+                   {"penalty_weight", loop.loss.penalty_weight},
+                   {"head_penalty", loop.loss.head_penalty},
+                   {"head_penalty_form", head_form_name(loop.loss.head_form)},
+                   {"head_penalty_over", loop.loss.head_over_batch ? "batch" : "sample"},
+                   {"distill", loop.loss.distill},
+                   {"gate_bias", or_null(options.gate_bias)},
+                   {"gate_bias_shift", loop.schedule.bias_shift},
+                   {"gate_idle", or_null(options.gate_idle)},
+                   {"gate_idle_shift", loop.schedule.idle_shift},
+                   {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}}});
+  return identity;
+}
+
+void save_result(const RunOptions& options, const TrainedWeights& weights, const fs::path& folder) {
+  copy_tokenizer(options.tokenizer_path, folder);
+  if (weights.options().lora) {
+    const std::string base = fs::exists(options.model) ? fs::absolute(options.model).string() : options.model;
+    save_adapter(folder, weights.config(), *weights.options().lora, weights.export_adapter(), base);
+  } else if (weights.options().delta) {
+    NamedTensors origin;
+    for (const auto& [name, tensor] : weights.origin()) origin.emplace_back(name, tensor.cpu());
+    save_delta(folder, weights.config(), weights.export_parameters(),
+               {options.model, options.model_path, origin}, *weights.options().delta);
+  } else {
+    save_model(folder, weights.config(), weights.export_parameters(), options.save_dtype);
+  }
+}
+
+// The model as whoever opens the folder will have it. An adapter of drawn weights has no base on disk.
+Transformer open_result(const RunOptions& options, const TrainedWeights& weights, const fs::path& folder) {
+  const LoadOptions load{at::kFloat, options.weights.device};
+  if (weights.options().delta) return load_delta_model(options.model_path, folder, load);
+  if (!weights.options().lora) return load_model(folder, load);
+  if (!options.random) return load_adapted_model(options.model_path, folder, load);
+  return move_to({weights.config(), weights.export_parameters()}, at::kFloat, options.weights.device);
+}
+
+}  // namespace
+
+TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOptions loop) {
+  const RunOptions& options = run.options;
+  TrainedModel result;
+  loop.identity = identify(run, loop, start.config);
+  loop.measure = [&](const Transformer& model) {
+    const Evaluation now = run.evaluate(model, loop.name, HeldOutPart::kOnTheWay);
+    return HeldOutPoint{now.nats_per_token + run.offset, now.kept_edges};
+  };
+  WeightOptions weight_options = options.weights;
+  weight_options.seed = loop.seed;
+  const bool gated = start.config.gate != GateKind::kNone;
+  if (options.compact && gated) weight_options.delta = plan_delta(start.config, *options.compact);
+  TrainedWeights weights(std::move(start.config), start.parameters, weight_options, start.origin);
+  start.parameters.clear();
+  result.training = run_loop(weights, run.batches, gated ? run.dense : nullptr, loop);
+  if (result.training.signal != 0) return result;
+  loop.ranks->run_first([&] { save_result(options, weights, loop.folder); });
+  result.held_out = run.evaluate(open_result(options, weights, loop.folder), loop.name, HeldOutPart::kAll);
+  return result;
+}
+
+TrainedModel train_once(const SharedRun& run, const LoopOptions& loop,
+                        const std::function<StartingPoint()>& start) {
+  const fs::path file = loop.folder / "result.json";
+  Ranks& ranks = *loop.ranks;
+  if (ranks.decide(loop.resume && fs::exists(file))) return trained_model_from_json(read_json_file(file));
+  const TrainedModel result = train_and_measure(run, start(), loop);
+  if (result.training.signal == 0)
+    ranks.run_first([&] { write_text_file(file, to_json(result).dump(1) + "\n"); });
+  return result;
+}
+
+Transformer open_saved(const RunOptions& options, const fs::path& folder) {
+  return options.compact ? load_delta_model(options.model_path, folder, {}) : load_model(folder);
+}
+
+}  // namespace openwork

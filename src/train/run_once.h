@@ -1,0 +1,29 @@
+// One training run of a folder, from its starting point to its measurement: what the dense control, the sparse
+// model and each point of a frontier have in common.
+#pragma once
+#include <filesystem>
+
+#include "train/sparsify.h"
+
+namespace openwork {
+
+// What all runs of one command share.
+struct SharedRun {
+  const RunOptions& options;
+  Batches& batches;
+  const Evaluate& evaluate;
+  const Transformer* dense = nullptr;  // the teacher of distillation
+  double offset = 0;  // added to what is measured on the way: the base on all blocks less the base on those
+};
+
+// Trains, saves, opens what was saved and measures that.
+TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOptions loop);
+
+// The same once: with --resume, FOLDER/result.json of a run that has ended stands for it.
+TrainedModel train_once(const SharedRun& run, const LoopOptions& loop,
+                        const std::function<StartingPoint()>& start);
+
+// The whole model that such a run saved in `folder`, float32 on the CPU.
+Transformer open_saved(const RunOptions& options, const std::filesystem::path& folder);
+
+}  // namespace openwork
