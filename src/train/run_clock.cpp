@@ -68,8 +68,11 @@ std::optional<nlohmann::json> read_checkpoint(const CheckpointFolder& checkpoint
   }
   nlohmann::json state = checkpoints.read_state(step);
   const nlohmann::json saved = state.value("identity", nlohmann::json::object());
-  for (const auto& [key, value] : identity.items()) {
-    const nlohmann::json before = saved.value(key, nlohmann::json());
+  nlohmann::json both = saved;  // a key that only one of them has counts too
+  both.update(identity);
+  for (const auto& [key, ignored] : both.items()) {
+    const nlohmann::json before = saved.value(key, nlohmann::json()),
+                         value = identity.value(key, nlohmann::json());
     if (before != value && key == "learning_rate") {
       note(fmt::format("{}: the learning rate was {} and is now {}", name, before.dump(), value.dump()));
     } else if (before != value) {

@@ -25,13 +25,13 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
   nlohmann::json identity = {{"model", options.random ? "random" : model_hash(options.model_path)},
                              {"gate", gate_name(config.gate)},
                              {"context", run.batches.context()},
-                             {"lengths", loop.lengths},
                              {"blocks", run.batches.blocks()},
                              {"batch", loop.batch},
                              {"seed", loop.seed},
                              {"learning_rate", loop.learning_rate},
                              {"weight_decay", loop.adamw.weight_decay},
                              {"dtype", c10::toString(options.weights.dtype)}};
+  if (!loop.lengths.empty()) identity["lengths"] = loop.lengths;
   if (config.gate == GateKind::kNone) return identity;
   const HeldOutTarget* held_out = loop.held_out_target ? &*loop.held_out_target : nullptr;
   identity.update({{"target", held_out ? held_out->wanted : loop.target},
@@ -106,7 +106,10 @@ TrainedModel train_once(const SharedRun& run, const LoopOptions& loop,
                         const std::function<StartingPoint()>& start) {
   const fs::path file = loop.folder / "result.json";
   Ranks& ranks = *loop.ranks;
-  if (ranks.decide(loop.resume && fs::exists(file))) return trained_model_from_json(read_json_file(file));
+  if (ranks.decide(loop.resume && fs::exists(file))) {
+    const nlohmann::json saved = read_json_file(file);
+    if (saved.contains("kept_edges_by_row")) return trained_model_from_json(saved);  // else of an older program
+  }
   const TrainedModel result = train_and_measure(run, start(), loop);
   if (result.training.signal == 0)
     ranks.run_first([&] { write_text_file(file, to_json(result).dump(1) + "\n"); });

@@ -33,8 +33,10 @@ Evaluation measure_base(SharedRun& run, const Transformer& base) {
   Ranks& ranks = *options.loop.ranks;
   if (ranks.decide(options.loop.resume && fs::exists(file))) {
     const nlohmann::json saved = read_json_file(file);
-    run.offset = saved.value("offset_on_the_way", 0.0);
-    return evaluation_from_json(saved);
+    if (saved.contains("offset_on_the_way")) {  // else of an older program
+      run.offset = saved.at("offset_on_the_way");
+      return evaluation_from_json(saved);
+    }
   }
   const Transformer model = move_to(base, at::kFloat, options.weights.device);
   const Evaluation result = run.evaluate(model, "base", HeldOutPart::kAll);
