@@ -25,16 +25,19 @@ class OnGpu : public testing::Test {
   const at::Device gpu_{at::kCUDA, 0};
 };
 
-// Edges so close to their threshold that float32 may open them differently: |g + logit u| <= 1e-3, in
+// Edges so close to their threshold that float32 may open them differently: |r g + logit u| <= 1e-3, in
 // float64.
 inline at::Tensor is_undecided(const AttentionCase& of, const AttentionInputs& inputs) {
   const AttentionInputs exact = inputs.to(at::kDouble);
   const at::Tensor keys = exact.k.repeat_interleave(of.H / of.Hkv, 1);
   const at::Tensor S = exact.q.matmul(keys.transpose(-2, -1)) / std::sqrt(static_cast<double>(of.d));
   const at::Tensor causal = at::ones({of.T, of.T}, at::kBool).tril();
-  at::Tensor g = S;
-  if (of.gate == kGateLogProb) g = S.masked_fill(~causal, -INFINITY).log_softmax(-1).masked_fill(~causal, 0);
-  g = g + exact.bias.view({of.H, 1, 1});
+  const at::Tensor masked = S.masked_fill(~causal, -INFINITY);
+  at::Tensor g = of.gate == kGateScore ? S : masked.log_softmax(-1).masked_fill(~causal, 0);
+  if (of.gate == kGateIdle) {
+    g = g + at::log_sigmoid(masked.logsumexp(-1, true) - exact.idle.view({of.H, 1, 1}));
+  }
+  g = of.sharpness * (g + exact.bias.view({of.H, 1, 1}));
   if (of.seed) {
     const at::Tensor u = gate_uniforms(of.B, of.H, of.T, *of.seed, of.first);
     g = g + u.log() - at::log1p(-u);

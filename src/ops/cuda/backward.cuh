@@ -9,7 +9,7 @@ template <int D>
 struct BackwardShape {
   static constexpr int kWarps = 4;                      // sixteen rows of a block each
   static constexpr int kTileRows = D <= 128 ? 64 : 32;  // rows of a tile that is walked over
-  static constexpr int kStep = D <= 128 ? 32 : 16;      // of which this many are in registers at once
+  static constexpr int kStep = 32;                      // of which this many are in registers at once
   static constexpr bool kHoldRows = D <= 64;            // the block's own rows as registers
   static constexpr int kQueryBlocks = D <= 64 ? 3 : D <= 128 ? 2 : 1;  // blocks a multiprocessor should hold
   static constexpr int kKeyBlocks = D <= 128 ? 2 : 1;
@@ -17,35 +17,62 @@ struct BackwardShape {
   static constexpr int kKeyBytes = kQueryBytes + 2 * kTileRows * static_cast<int>(sizeof(RowState));
 };
 
-// Queries as rows: S and dA become P, or P z where kGated, and dS in place; each row's G grows by its dg.
-// counters[r]: of row r's first four keys here.
-template <bool kSampled, bool kWide, bool kGated, int kTiles>
+template <bool kSampled, bool kGated, Path path, int kTiles>
 __device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[kTiles][4],
                                                    float (&dA)[kTiles][4], const RowState (&state)[2],
                                                    float c2, const uint64_t (&counters)[2], float weight,
                                                    float floor, float (&G)[2]) {
+  static_assert(kTiles % 4 == 0, "a lane's octet of keys takes four products");
 #pragma unroll
-  for (int n = 0; n < kTiles; n += 2) {
+  for (int n = 0; n < kTiles; n += 4) {
     Philox4 noise[2] = {};
-    const uint64_t quad = n * 2 + (threadIdx.x & 3);
-    if constexpr (kSampled) draw_fours<2>(p, {counters[0] + quad, counters[1] + quad}, noise);
+    const uint64_t octet = octet_of_lane(n, threadIdx.x & 3);
+    if constexpr (kSampled) draw_octets<2>(p, {counters[0] + octet, counters[1] + octet}, noise);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        float& s = S[n + c / 2][2 * r + c % 2];
-        float& ds = dA[n + c / 2][2 * r + c % 2];
+      for (int j = 0; j < kGateKeys; ++j) {
+        float& s = S[n + j / 2][2 * r + j % 2];
+        float& ds = dA[n + j / 2][2 * r + j % 2];
         const float x2 = fmaf(s, c2, -state[r].log_sum_exp2);
         const float P = exp2_fast(x2);
-        const float E = kWide ? gate_odds_wide(x2, state[r].offset2) : gate_odds(P, state[r].odds);
-        const EdgeGradient edge =
-            differentiate_edge<kSampled>(P, E, noise[r].word[c], ds, state[r].row_term, weight, floor);
+        const float E = gate_odds<path>(p, P, state[r].odds, x2, state[r].offset2);
+        const EdgeGradient edge = differentiate_edge<kSampled, path>(p, P, E, noise[r].word[j / 2], j % 2, ds,
+                                                                     state[r].row_term, weight, floor);
         G[r] += edge.gate;
         s = kGated ? edge.gated : P;
         ds = edge.score;
       }
     }
   }
+}
+
+// Queries as rows: S and dA become P, or P z where kGated, and dS in place; each row's G grows by its dg.
+// counters[r]: of row r's first octet here.
+template <bool kSampled, bool kGated, int kTiles>
+__device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[kTiles][4],
+                                                   float (&dA)[kTiles][4], const RowState (&state)[2],
+                                                   float c2, const uint64_t (&counters)[2], float weight,
+                                                   float floor, bool wide, float (&G)[2]) {
+  if (wide) {
+    differentiate_rows<kSampled, kGated, Path::kWide>(p, S, dA, state, c2, counters, weight, floor, G);
+  } else if (p.sharpness == 1.f) {
+    differentiate_rows<kSampled, kGated, Path::kNarrow>(p, S, dA, state, c2, counters, weight, floor, G);
+  } else {
+    differentiate_rows<kSampled, kGated, Path::kSharp>(p, S, dA, state, c2, counters, weight, floor, G);
+  }
+}
+
+// A warp's share of dbias and didle: of its sixteen rows' sums, which the four lanes of a row hold alike.
+__device__ __forceinline__ void store_gate_parts(const Backward& a, int head, int first_row, float gates,
+                                                 float idle) {
+  const int lane = threadIdx.x & 31;
+  const int64_t part = static_cast<int64_t>(head) * count_parts(a.problem.T) + first_row / kPartRows;
+  gates = sum_over_warp(lane % 4 == 0 ? gates : 0.f);
+  if (lane == 0) a.bias_parts[part] = gates;
+  if (!a.idle_parts) return;
+  idle = sum_over_warp(lane % 4 == 0 ? idle : 0.f);
+  if (lane == 0) a.idle_parts[part] = idle;
 }
 
 // The pass by keys has keys as rows: lane 4g + t has keys first_key + 2g, + 1 (kPairs order) and queries
@@ -64,53 +91,76 @@ __device__ __forceinline__ void mask_columns(float (&S)[kTiles][4], int first_ke
   }
 }
 
-// The four words of the edges of keys 2g, 2g+1 with queries 2t, 2t+1: a Philox call gives four keys of one
-// query, so lane g makes query 2t + g % 2 and trades half of it with lane g^1.
+// The words of keys 2g, 2g+1 with the lane's four queries of two neighbouring products, drawn and traded as
+// layout.h has it: word[q] is query query_to_draw(q, t)'s, key 2g in its low half.
 struct TradedNoise {
-  uint32_t word[4];  // [key 0 query 0, key 0 query 1, key 1 query 0, key 1 query 1]
+  Philox4 draw[1];
 
-  __device__ __forceinline__ TradedNoise(const Problem& p, uint64_t counter, bool odd) {
-    Philox4 draw[1];
-    draw_fours<1>(p, {counter}, draw);
-    const Philox4& own = draw[0];
-    const uint32_t first = __shfl_xor_sync(kWholeWarp, odd ? own.word[0] : own.word[2], 4);
-    const uint32_t second = __shfl_xor_sync(kWholeWarp, odd ? own.word[1] : own.word[3], 4);
-    word[0] = odd ? first : own.word[0];
-    word[1] = odd ? own.word[2] : first;
-    word[2] = odd ? second : own.word[1];
-    word[3] = odd ? own.word[3] : second;
+  __device__ __forceinline__ TradedNoise(const Problem& p, uint64_t counter) {
+    const int rank = threadIdx.x >> 2 & 3;
+    draw_octets<1>(p, {counter}, draw);
+#pragma unroll
+    for (int step = 1; step <= 2; ++step) {
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {
+        const uint32_t mine = word_to_give(draw[0].word, step, pair, rank);
+        put_word(draw[0].word, step, pair, rank, __shfl_xor_sync(kWholeWarp, mine, 4 * step));
+      }
+    }
+  }
+  __device__ __forceinline__ uint32_t word(int query) const {
+    return draw[0].word[query];
   }
 };
 
-// S^T and dA^T become (P z)^T and dS^T in place. rows: the states of the columns' queries; counter: of this
-// lane's draw in the first column pair.
-template <bool kSampled, bool kWide, int kTiles>
+template <bool kSampled, Path path, int kTiles>
 __device__ __forceinline__ void differentiate_columns(const Problem& p, float (&S)[kTiles][4],
                                                       float (&dA)[kTiles][4], const RowState* rows, float c2,
-                                                      uint64_t counter, uint64_t quads, float weight,
+                                                      uint64_t counter, uint64_t octets, float weight,
                                                       float floor) {
+  static_assert(kTiles % 2 == 0, "a lane's draw is of one of four queries in two products");
   const int t = threadIdx.x & 3;
-  const bool odd = threadIdx.x & 4;
 #pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    uint32_t word[4] = {};
+  for (int n = 0; n < kTiles; n += 2) {
+    uint32_t words[4] = {};
     if constexpr (kSampled) {
-      const TradedNoise noise(p, counter + n * 8 * quads, odd);
+      const TradedNoise noise(p, counter + n * 8 * octets);
 #pragma unroll
-      for (int c = 0; c < 4; ++c) word[c] = noise.word[c];
+      for (int query = 0; query < 4; ++query) words[query] = noise.word(query);
     }
-    const RowState state[2] = {rows[n * 8 + 2 * t], rows[n * 8 + 2 * t + 1]};
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      const RowState& row = state[c & 1];
-      const float x2 = fmaf(S[n][c], c2, -row.log_sum_exp2);
-      const float P = exp2_fast(x2);
-      const float E = kWide ? gate_odds_wide(x2, row.offset2) : gate_odds(P, row.odds);
-      const EdgeGradient edge =
-          differentiate_edge<kSampled>(P, E, word[c], dA[n][c], row.row_term, weight, floor);
-      S[n][c] = edge.gated;
-      dA[n][c] = edge.score;
+    for (int query = 0; query < 4; ++query) {
+      const int product = n + query / 2, column = query % 2;
+      const RowState row = rows[product * 8 + 2 * t + column];
+#pragma unroll
+      for (int key = 0; key < 2; ++key) {
+        float& s = S[product][2 * key + column];
+        float& ds = dA[product][2 * key + column];
+        const float x2 = fmaf(s, c2, -row.log_sum_exp2);
+        const float P = exp2_fast(x2);
+        const float E = gate_odds<path>(p, P, row.odds, x2, row.offset2);
+        const EdgeGradient edge =
+            differentiate_edge<kSampled, path>(p, P, E, words[query], key, ds, row.row_term, weight, floor);
+        s = edge.gated;
+        ds = edge.score;
+      }
     }
+  }
+}
+
+// S^T and dA^T become (P z)^T and dS^T in place. rows: the states of the columns' queries; counter: of this
+// lane's draw in the first two products.
+template <bool kSampled, int kTiles>
+__device__ __forceinline__ void differentiate_columns(const Problem& p, float (&S)[kTiles][4],
+                                                      float (&dA)[kTiles][4], const RowState* rows, float c2,
+                                                      uint64_t counter, uint64_t octets, float weight,
+                                                      float floor, bool wide) {
+  if (wide) {
+    differentiate_columns<kSampled, Path::kWide>(p, S, dA, rows, c2, counter, octets, weight, floor);
+  } else if (p.sharpness == 1.f) {
+    differentiate_columns<kSampled, Path::kNarrow>(p, S, dA, rows, c2, counter, octets, weight, floor);
+  } else {
+    differentiate_columns<kSampled, Path::kSharp>(p, S, dA, rows, c2, counter, octets, weight, floor);
   }
 }
 

@@ -99,16 +99,11 @@ struct FusedBlock {
       mask_scores(S, block_key, row, a.problem.T);
     }
     const NoiseRows noise = noise_rows(a.problem, b, h);
-    const uint64_t quad = block_key / 4, counters[2] = {noise.row(row) + quad, noise.row(row + 8) + quad};
+    const uint64_t octet = block_key / kGateKeys,
+                   counters[2] = {noise.row(row) + octet, noise.row(row + 8) + octet};
     const RowState* tile_states = states + warp * 16 + lane / 4;
     const RowState state[2] = {tile_states[0], tile_states[8]};
-    if (wide) {
-      differentiate_rows<kSampled, true, true>(a.problem, S, dA, state, c2, counters, weight, floor,
-                                               gate_sum);
-    } else {
-      differentiate_rows<kSampled, false, true>(a.problem, S, dA, state, c2, counters, weight, floor,
-                                                gate_sum);
-    }
+    differentiate_rows<kSampled, true>(a.problem, S, dA, state, c2, counters, weight, floor, wide, gate_sum);
     // 3. The three sums.
     Fragment gated[4], ds[4];
 #pragma unroll
@@ -177,8 +172,8 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
             {head_of<Element>(a.grad_out, b, first_head), a.grad_out.row, block_key, p.T}};
 
   // 1. Keys, values, and the first queries.
-  PanelLoader<Element, D, Order::kQuads> k(head_of<Element>(p.k, b, kv_head), p.k.row, block_key, p.T);
-  PanelLoader<Element, D, Order::kQuads> v(head_of<Element>(p.v, b, kv_head), p.v.row, block_key, p.T);
+  PanelLoader<Element, D, Order::kOctets> k(head_of<Element>(p.k, b, kv_head), p.k.row, block_key, p.T);
+  PanelLoader<Element, D, Order::kOctets> v(head_of<Element>(p.v, b, kv_head), p.v.row, block_key, p.T);
   k.load_next(shared);
   v.load_next(shared + Block::kTile);
   run.load(0);
@@ -203,18 +198,20 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
       if (!all) run.load(stage ^ 1);
       run.take(h, tile, stage, wide, next_h, next_tile);
     }
-    if (!p.logprob) run.store_gates(h, reinterpret_cast<float*>(pointer + 6 * Block::kTile));
+    if (!p.of_row) run.store_gates(h, reinterpret_cast<float*>(pointer + 6 * Block::kTile));
   }
 
-  // 3. Rows out, through the tiles of q and dy, which nothing reads any more. Sums have keys in kQuads order.
+  // 3. Rows out, through the tiles of q and dy, which nothing reads any more. Sums have keys in kOctets
+  // order: of thirty-two, a warp has the first or second four of every eight.
   wait_for_copies();
   __syncthreads();
-  const int g = lane >> 2, key = (g >> 1) * 4 + (g & 1), first_key = block_key + warp * 16;
+  const int g = lane >> 2, key = (g >> 1) * 4 + (g & 1);
+  const int first_key = block_key + (warp >> 1) * 32 + (warp & 1) * 4;
   Element* own = reinterpret_cast<Element*>(pointer + 2 * Block::kTile) + warp * 16 * kPitch<D>;
   store_sums<Element, D>(own, run.dk, key, key + 2, p.scale, p.scale, head_of<Element>(a.grad_k, b, kv_head),
-                         a.grad_k.row, first_key, p.T);
+                         a.grad_k.row, first_key, p.T, 4);
   store_sums<Element, D>(own, run.dv, key, key + 2, 1.f, 1.f, head_of<Element>(a.grad_v, b, kv_head),
-                         a.grad_v.row, first_key, p.T);
+                         a.grad_v.row, first_key, p.T, 4);
 #else
   __trap();  // built without sm_90a: launch.h's users ask for this on Hopper only
 #endif

@@ -3,7 +3,7 @@
 // Everything is transposed, keys as rows, so that gated probabilities and score gradients come out of the
 // first products in the layout the second ones take them in:
 //   S^T = K Q^T, dA^T = V dY^T;   dv_j = sum_i P_ij z_ij dy_i,   dk_j = c sum_i dS_ij q_i
-//   dS_ij = P_ij (z_ij dA_ij - row_term_i) + dg_ij,  row_term = D_i, or D_i + G_i for logprob
+//   dS_ij = P_ij (z_ij dA_ij - row_term_i) + dg_ij,  row_term = D_i, or D_i + w_i G_i (logprob, idle)
 #include "ops/cuda/backward.cuh"
 
 namespace openwork::cuda {
@@ -58,15 +58,11 @@ struct KeyBlock {
       multiply_by_rows<Element, D>(dA, v, right_address<D>(dy_rows, lane));
       const bool inside = first_key + 15 <= first_query && first_query + kStep <= a.problem.T;
       if (!inside) mask_columns(S, first_key, first_query, a.problem.T);
-      const uint64_t counter = noise.row(first_query + 2 * (lane & 3) + (g & 1)) + (first_key / 4 + g / 2);
+      const uint64_t counter =
+          noise.row(first_query + query_to_draw(g & 3, lane & 3)) + (first_key / kGateKeys + g / 4);
       const RowState* rows = states + stage * kQueries + step;
-      if (wide) {
-        differentiate_columns<kSampled, true>(a.problem, S, dA, rows, c2, counter, noise.quads, weight,
-                                              hard_floor(a.problem, h));
-      } else {
-        differentiate_columns<kSampled, false>(a.problem, S, dA, rows, c2, counter, noise.quads, weight,
-                                               hard_floor(a.problem, h));
-      }
+      differentiate_columns<kSampled>(a.problem, S, dA, rows, c2, counter, noise.octets, weight,
+                                      hard_floor(a.problem, h), wide);
 #pragma unroll
       for (int n = 0; n < kStep / 8; n += 2) {
         const uint32_t down = n * 8 * kPitch<D> * 2;

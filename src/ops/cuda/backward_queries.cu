@@ -1,9 +1,9 @@
-// The backward pass by query rows: dq, each row's D and G, and the parts of dbias. A block walks the
-// key tiles up to the diagonal as forward does, thirty-two keys at a time.
+// The backward pass by query rows: dq, each row's D and G, and the parts of dbias and didle. A block walks
+// the key tiles up to the diagonal as forward does, thirty-two keys at a time.
 //   dS_ij = P_ij (z_ij dA_ij - D_i) + dg_ij            dq_i = c sum_j dS_ij k_j
-//   logprob also subtracts P_ij G_i, G_i = sum_j dg_ij, known only at the end of the row; so the walk sums
-//   P_ij k_j beside it and takes G_i times that off. Where d is too large to hold both sums, a first walk
-//   makes G_i alone (Walk::kGateSum) and a second one the gradient (Walk::kGivenGateSum).
+//   logprob and idle also subtract w_i P_ij G_i, G_i = sum_j dg_ij, known only at the end of the row; so the
+//   walk sums P_ij k_j beside it and takes w_i G_i times that off. Where d is too large to hold both sums, a
+//   first walk makes G_i alone (Walk::kGateSum) and a second one the gradient (Walk::kGivenGateSum).
 // What is left in RowState is all that the pass by keys needs of a row.
 #include "ops/cuda/backward.cuh"
 
@@ -12,16 +12,16 @@ namespace {
 
 enum class Walk { kWhole, kGateSum, kGivenGateSum };
 
-template <class Element, int D, int kWarps, bool kSampled, bool kLogProb, Walk walk>
+template <class Element, int D, int kWarps, bool kSampled, bool kOfRow, Walk walk>
 struct QueryBlock {
   using Shape = BackwardShape<D>;
   static constexpr int kKeys = Shape::kTileRows, kThreads = kWarps * 32, kStep = Shape::kStep;
   static constexpr int kTileBytes = kKeys * kPitch<D> * 2;
-  static constexpr bool kSumKeys = kLogProb && walk == Walk::kWhole;
+  static constexpr bool kSumKeys = kOfRow && walk == Walk::kWhole;
 
   const Backward& a;
   uint32_t keys, values;
-  TileLoader<Element, D, kKeys, kThreads, Order::kQuads> k, v;
+  TileLoader<Element, D, kKeys, kThreads, Order::kOctets> k, v;
   int lane, first_row;
   float c2, weight, floor;
   uint64_t counters[2];
@@ -50,13 +50,8 @@ struct QueryBlock {
       multiply_by_rows<Element, D>(dA, dy, right_address<D>(v_rows, lane));
       const bool inside = first_key + kStep - 1 <= first_row && first_row + 16 <= a.problem.T;
       if (!inside) mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
-      const uint64_t quad = first_key / 4, here[2] = {counters[0] + quad, counters[1] + quad};
-      if (wide) {
-        differentiate_rows<kSampled, true, false>(a.problem, S, dA, state, c2, here, weight, floor, gate_sum);
-      } else {
-        differentiate_rows<kSampled, false, false>(a.problem, S, dA, state, c2, here, weight, floor,
-                                                   gate_sum);
-      }
+      const uint64_t octet = first_key / kGateKeys, here[2] = {counters[0] + octet, counters[1] + octet};
+      differentiate_rows<kSampled, false>(a.problem, S, dA, state, c2, here, weight, floor, wide, gate_sum);
       if constexpr (walk != Walk::kGateSum) {
 #pragma unroll
         for (int n = 0; n < kStep / 8; n += 2) {
@@ -95,10 +90,10 @@ __device__ __forceinline__ float multiply_rows(const Element* dy, const Element*
   return sum + __shfl_xor_sync(kWholeWarp, sum, 1);
 }
 
-template <class Element, int D, int kWarps, bool kSampled, bool kLogProb, Walk walk>
+template <class Element, int D, int kWarps, bool kSampled, bool kOfRow, Walk walk>
 __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
     query_kernel(const __grid_constant__ Backward a) {
-  using Block = QueryBlock<Element, D, kWarps, kSampled, kLogProb, walk>;
+  using Block = QueryBlock<Element, D, kWarps, kSampled, kOfRow, walk>;
   extern __shared__ __align__(16) char shared[];
   const Problem& p = a.problem;
   const int blocks = (p.T + kWarps * 16 - 1) / (kWarps * 16);
@@ -135,7 +130,6 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
   run.dy.take(shared_address(own_dy), lane);
   const float D_row =
       multiply_rows<Element, D>(own_dy, head_of<Element>(a.out, b, h), a.out.row, run.first_row, p.T, lane);
-  const float bias2 = bias_in_log2(p.bias[h]);
   const NoiseRows noise = noise_rows(p, b, h);
   RowState* states = a.states + static_cast<int64_t>(head) * p.T;
   bool wide = false;
@@ -150,7 +144,7 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
     } else {
       const int64_t place = static_cast<int64_t>(head) * p.T + row;
       state.log_sum_exp2 = row < p.T ? a.log_sum_exp[place] * kLog2E : 0.f;
-      state.offset2 = kLogProb ? bias2 : bias2 + state.log_sum_exp2;
+      state.offset2 = row_offset2(p, h, state.log_sum_exp2);
       state.odds = exp2_fast(state.offset2);
       state.row_term = D_i;
     }
@@ -168,15 +162,20 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
   }
 
   // 3. Rows out.
-  float G[2];
+  float G[2];  // w_i G_i, once their sums are taken
+  float gates = 0, idle = 0;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = run.first_row + lane / 4 + 8 * r;
     G[r] = sum_over_row(run.gate_sum[r]);
     if (row >= p.T) G[r] = 0;
+    const GateSumWeights weights = gate_sum_weights(p, h, run.state[r].log_sum_exp2);
+    gates += G[r];
+    idle -= weights.idle * G[r];
+    G[r] *= weights.row;
     if (walk != Walk::kGivenGateSum && row < p.T && lane % 4 == 0) {
       RowState state = run.state[r];
-      if (kLogProb) state.row_term += G[r];
+      state.row_term += G[r];
       states[row] = state;
     }
   }
@@ -192,18 +191,15 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
                            head_of<Element>(a.grad_q, b, h), a.grad_q.row, run.first_row, p.T);
   }
 
-  // 4. This warp's share of dbias.
+  // 4. This warp's share of dbias and didle.
   if (walk == Walk::kGivenGateSum || run.first_row >= p.T) return;
-  const float gates = sum_over_warp(lane % 4 == 0 ? G[0] + G[1] : 0.f);
-  if (lane == 0) {
-    a.bias_parts[static_cast<int64_t>(head) * count_parts(p.T) + run.first_row / kPartRows] = gates;
-  }
+  store_gate_parts(a, head, run.first_row, gates, idle);
 }
 
-template <class Element, int D, bool kSampled, bool kLogProb, Walk walk>
+template <class Element, int D, bool kSampled, bool kOfRow, Walk walk>
 cudaError_t launch(const Backward& a, cudaStream_t stream) {
   constexpr int kWarps = BackwardShape<D>::kWarps;
-  const auto kernel = query_kernel<Element, D, kWarps, kSampled, kLogProb, walk>;
+  const auto kernel = query_kernel<Element, D, kWarps, kSampled, kOfRow, walk>;
   constexpr int kBytes = BackwardShape<D>::kQueryBytes;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
@@ -217,7 +213,7 @@ cudaError_t launch(const Backward& a, cudaStream_t stream) {
 template <class Element, int D>
 cudaError_t launch_queries(const Backward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
-  if (!p.logprob) {
+  if (!p.of_row) {
     return p.sampled ? launch<Element, D, true, false, Walk::kWhole>(a, stream)
                      : launch<Element, D, false, false, Walk::kWhole>(a, stream);
   }

@@ -1,7 +1,7 @@
 // The fast forward pass: a block takes a run of query rows of one head, sixteen per warp, and walks the key
 // tiles up to the diagonal; scores, gates and probabilities live in registers only.
-//   score    one walk: g needs the score alone, so softmax runs online against a reference per row
-//   logprob  two walks: the first makes each row's log-sum-exp, the second has P and so g = log P + b
+//   score          one walk: g needs the score alone, so softmax runs online against a reference per row
+//   logprob, idle  two walks: the first makes each row's log-sum-exp, the second has P and so g
 // Sixteen keys without an open gate in a warp's rows skip their product with V.
 #include "ops/cuda/forward.cuh"
 #include "ops/cuda/sizes.cuh"
@@ -13,13 +13,13 @@ template <int D>
 struct ForwardShape {
   static constexpr int kWarps = 4;                  // of a block, sixteen rows each
   static constexpr int kKeys = D <= 128 ? 64 : 32;  // of a tile
-  static constexpr int kStep = D <= 128 ? 32 : 16;  // of which this many are in registers at once
+  static constexpr int kStep = 32;                  // of which this many are in registers at once
   static constexpr bool kHoldQ = D <= 128;          // q as registers
   static constexpr int kBlocks = D <= 64 ? 4 : D <= 128 ? 2 : 1;  // that a multiprocessor should hold
   static constexpr int kBytes = (kWarps * 16 + 4 * kKeys) * kPitch<D> * 2;
 };
 
-template <class Element, int D, bool kSampled, bool kLogProb>
+template <class Element, int D, bool kSampled, bool kOfRow>
 struct ForwardBlock {
   using Shape = ForwardShape<D>;
   static constexpr int kKeys = Shape::kKeys, kStep = Shape::kStep, kTiles = kStep / 8;
@@ -27,12 +27,13 @@ struct ForwardBlock {
 
   const Forward& a;
   uint32_t keys, values;  // shared: two tiles each
-  TileLoader<Element, D, kKeys, kThreads, Order::kQuads> k, v;
+  TileLoader<Element, D, kKeys, kThreads, Order::kOctets> k, v;
   int lane, first_row, tiles;
   float c2, bias2;
   uint64_t counters[2];
   LeftRows<D, Shape::kHoldQ> q;
   RowSums<D> rows;
+  bool wide = false;  // of kOfRow, from its second walk on
 
   __device__ __forceinline__ void load(int tile, bool with_values) {
     const int stage = (tile & 1) * kTileBytes;
@@ -65,7 +66,7 @@ struct ForwardBlock {
     if (!inside) mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
   }
 
-  // logprob's first walk: the sums alone.
+  // The first walk of kOfRow: the sums alone.
   __device__ __forceinline__ void take_sums(int first_key, uint32_t place) {
     float p[kTiles][4];
     score(p, first_key, place);
@@ -76,21 +77,17 @@ struct ForwardBlock {
   __device__ __forceinline__ void take_gated(int first_key, uint32_t place) {
     float p[kTiles][4], opened[kTiles / 2], unused[2];
     score(p, first_key, place);
-    const uint64_t quad = first_key / 4;
-    const uint64_t here[2] = {counters[0] + quad, counters[1] + quad};
+    const uint64_t octet = first_key / kGateKeys;
+    const uint64_t here[2] = {counters[0] + octet, counters[1] + octet};
     bool narrow;
-    if constexpr (kLogProb) {
-      narrow = rows.offset2[0] <= kWideOffset2;
+    if constexpr (kOfRow) {
+      narrow = !wide;
       if (narrow) exponentiate(p, rows.m2, c2, unused);
     } else {
       narrow = make_probabilities(rows, p, c2, bias2, first_key == 0,
                                   [&](float(&S)[kTiles][4]) { score(S, first_key, place); });
     }
-    if (narrow) {
-      gate_edges<D, kTiles, kSampled, false>(rows, p, opened, c2, a.problem, here);
-    } else {
-      gate_edges<D, kTiles, kSampled, true>(rows, p, opened, c2, a.problem, here);
-    }
+    gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow);
 #pragma unroll
     for (int n = 0; n < kTiles / 2; ++n) {
       if (!__any_sync(kWholeWarp, opened[n] != 0)) continue;
@@ -100,10 +97,10 @@ struct ForwardBlock {
   }
 };
 
-template <class Element, int D, bool kSampled, bool kLogProb>
+template <class Element, int D, bool kSampled, bool kOfRow>
 __global__ void __launch_bounds__(ForwardShape<D>::kWarps * 32, ForwardShape<D>::kBlocks)
     forward_kernel(const __grid_constant__ Forward a) {
-  using Block = ForwardBlock<Element, D, kSampled, kLogProb>;
+  using Block = ForwardBlock<Element, D, kSampled, kOfRow>;
   constexpr int kWarps = ForwardShape<D>::kWarps;
   extern __shared__ __align__(16) char shared[];
   const Problem& p = a.problem;
@@ -141,20 +138,20 @@ __global__ void __launch_bounds__(ForwardShape<D>::kWarps * 32, ForwardShape<D>:
 
   // 2. The walks.
   run.rows.floor = hard_floor(p, h);
-  if constexpr (kLogProb) {
+  if constexpr (kOfRow) {
     run.walk(false, [&](int first_key, uint32_t place) { run.take_sums(first_key, place); });
-    settle_reference(run.rows, run.bias2);
+    run.wide = settle_reference(run.rows, p, h);
   }
   run.walk(true, [&](int first_key, uint32_t place) { run.take_gated(first_key, place); });
 
   // 3. Rows out.
-  finish_rows<Element, D, kLogProb>(a, run.rows, own_rows, b, h, run.first_row);
+  finish_rows<Element, D, kOfRow>(a, run.rows, own_rows, b, h, run.first_row);
 }
 
-template <class Element, int D, bool kSampled, bool kLogProb>
+template <class Element, int D, bool kSampled, bool kOfRow>
 cudaError_t launch(const Forward& a, cudaStream_t stream) {
   using Shape = ForwardShape<D>;
-  const auto kernel = forward_kernel<Element, D, kSampled, kLogProb>;
+  const auto kernel = forward_kernel<Element, D, kSampled, kOfRow>;
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes);
   if (error != cudaSuccess) return error;
@@ -167,9 +164,9 @@ template <class Element, int D>
 cudaError_t launch_gate(const Forward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
   if (p.sampled) {
-    return p.logprob ? launch<Element, D, true, true>(a, stream) : launch<Element, D, true, false>(a, stream);
+    return p.of_row ? launch<Element, D, true, true>(a, stream) : launch<Element, D, true, false>(a, stream);
   }
-  return p.logprob ? launch<Element, D, false, true>(a, stream) : launch<Element, D, false, false>(a, stream);
+  return p.of_row ? launch<Element, D, false, true>(a, stream) : launch<Element, D, false, false>(a, stream);
 }
 
 }  // namespace

@@ -87,81 +87,97 @@ __device__ __forceinline__ bool make_probabilities(RowSums<D>& rows, float (&S)[
   return true;
 }
 
-// logprob: the first walk made each row's log-sum-exp (bias2 so low that no row was wide); from here on it is
-// the reference, and offsets are the bias alone.
+// logprob and idle: the first walk made each row's log-sum-exp (bias2 so low that no row was wide); from here
+// on it is the reference, and offsets stay as they are. True where a row of the warp is wide.
 template <int D>
-__device__ __forceinline__ void settle_reference(RowSums<D>& rows, float bias2) {
+__device__ __forceinline__ bool settle_reference(RowSums<D>& rows, const Problem& p, int h) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) rows.m2[r] = fmaxf(rows.m2[r] + log2f(sum_over_row(rows.l[r])), kLowest2);
-  rows.set_offsets({bias2, bias2});
+  rows.set_offsets({row_offset2(p, h, rows.m2[0]), row_offset2(p, h, rows.m2[1])});
+  return rows.is_wide();
 }
 
 // Two neighbouring edges of row r: probabilities (of wide rows: scores) become gated probabilities. Returns
-// how many opened. Where gates are hard, all that is wanted of E = p * odds comes from the pair's sum and
-// product.
-template <int D, bool kSampled, bool kWide>
-__device__ __forceinline__ float gate_pair(RowSums<D>& rows, int r, float& first, float& second,
-                                           const uint32_t (&words)[2], float c2) {
+// how many opened; `word` is the pair's noise. Where gates are hard, all that is wanted of E = p * odds comes
+// from the pair's sum and product.
+template <int D, bool kSampled, Path path>
+__device__ __forceinline__ float gate_pair(const Problem& p, RowSums<D>& rows, int r, float& first,
+                                           float& second, uint32_t word, float c2) {
   float z[2];
   const float odds = rows.odds[r];
-  if constexpr (!kSampled && !kWide) {
+  if constexpr (!kSampled && path == Path::kNarrow) {
     const float sum = odds * (first + second), product = odds * odds * (first * second);
     rows.penalty = fmaf(fmaf(2.f, product, sum), reciprocal_fast(1.f + sum + product), rows.penalty);
     z[0] = open_hard(first, odds * kSteep, rows.floor);
     z[1] = open_hard(second, odds * kSteep, rows.floor);
   } else {
-    float E[2] = {first * odds, second * odds};
-    if constexpr (kWide) {
-      const float x2[2] = {fmaf(first, c2, -rows.m2[r]), fmaf(second, c2, -rows.m2[r])};
+    float x2[2] = {0, 0};
+    if constexpr (path == Path::kWide) {
+      x2[0] = fmaf(first, c2, -rows.m2[r]), x2[1] = fmaf(second, c2, -rows.m2[r]);
       first = exp2_fast(x2[0]), second = exp2_fast(x2[1]);
       rows.l[r] += first + second;
-      E[0] = gate_odds_wide(x2[0], rows.offset2[r]), E[1] = gate_odds_wide(x2[1], rows.offset2[r]);
     }
+    const float E[2] = {gate_odds<path>(p, first, odds, x2[0], rows.offset2[r]),
+                        gate_odds<path>(p, second, odds, x2[1], rows.offset2[r])};
     rows.penalty += add_sigmoids(E[0], E[1]);
-    z[0] = open_gate<kSampled>(E[0], words[0], rows.floor);
-    z[1] = open_gate<kSampled>(E[1], words[1], rows.floor);
+    z[0] = open_gate<kSampled>(E[0], word, 0, rows.floor);
+    z[1] = open_gate<kSampled>(E[1], word, 1, rows.floor);
   }
   first *= z[0];
   second *= z[1];
   return z[0] + z[1];
 }
 
-// Probabilities (of wide rows: scores) become gated probabilities in place. opened[n] counts the lane's open
-// gates of sixteen keys; counters[r] is the Philox counter of row r's first four keys here.
-template <int D, int kTiles, bool kSampled, bool kWide>
-__device__ __forceinline__ void gate_edges(RowSums<D>& rows, float (&p)[kTiles][4],
-                                           float (&opened)[kTiles / 2], float c2, const Problem& problem,
+template <int D, int kTiles, bool kSampled, Path path>
+__device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D>& rows, float (&p)[kTiles][4],
+                                           float (&opened)[kTiles / 2], float c2,
                                            const uint64_t (&counters)[2]) {
+  static_assert(kTiles % 4 == 0, "a lane's octet of keys takes four products");
 #pragma unroll
-  for (int n = 0; n < kTiles; n += 2) {
-    opened[n / 2] = 0;
+  for (int n = 0; n < kTiles; n += 4) {
+    opened[n / 2] = opened[n / 2 + 1] = 0;
     Philox4 noise[2] = {};
-    const uint64_t quad = n * 2 + (threadIdx.x & 3);
-    if constexpr (kSampled) draw_fours<2>(problem, {counters[0] + quad, counters[1] + quad}, noise);
+    const uint64_t octet = octet_of_lane(n, threadIdx.x & 3);
+    if constexpr (kSampled) draw_octets<2>(problem, {counters[0] + octet, counters[1] + octet}, noise);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float& first = p[n + half][2 * r];
-        float& second = p[n + half][2 * r + 1];
-        const uint32_t words[2] = {noise[r].word[2 * half], noise[r].word[2 * half + 1]};
-        opened[n / 2] += gate_pair<D, kSampled, kWide>(rows, r, first, second, words, c2);
+      for (int m = 0; m < 4; ++m) {
+        float& first = p[n + m][2 * r];
+        float& second = p[n + m][2 * r + 1];
+        opened[(n + m) / 2] +=
+            gate_pair<D, kSampled, path>(problem, rows, r, first, second, noise[r].word[m], c2);
       }
     }
-    rows.active += opened[n / 2];
+    rows.active += opened[n / 2] + opened[n / 2 + 1];
+  }
+}
+
+// Probabilities (where not `narrow`: scores) become gated probabilities in place. opened[n] counts the lane's
+// open gates of products 2n and 2n + 1; counters[r] is the Philox counter of row r's first octet here.
+template <bool kSampled, int D, int kTiles>
+__device__ __forceinline__ void gate_step(const Problem& problem, RowSums<D>& rows, float (&p)[kTiles][4],
+                                          float (&opened)[kTiles / 2], float c2,
+                                          const uint64_t (&counters)[2], bool narrow) {
+  if (!narrow) {
+    gate_edges<D, kTiles, kSampled, Path::kWide>(problem, rows, p, opened, c2, counters);
+  } else if (problem.sharpness == 1.f) {
+    gate_edges<D, kTiles, kSampled, Path::kNarrow>(problem, rows, p, opened, c2, counters);
+  } else {
+    gate_edges<D, kTiles, kSampled, Path::kSharp>(problem, rows, p, opened, c2, counters);
   }
 }
 
 // A warp's rows out, through sixteen rows of shared memory of its own, kPitch<D> apart: y, normalised by the
 // sum over all causal keys, gated or not; the log-sum-exp; and this warp's share of penalty and active.
-template <class Element, int D, bool kLogProb>
+template <class Element, int D, bool kOfRow>
 __device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D>& rows, Element* own, int b,
                                             int h, int first_row) {
   const Problem& p = a.problem;
   const int lane = threadIdx.x & 31, row = first_row + lane / 4;
   const int64_t head = static_cast<int64_t>(b) * p.H + h;
   float factor[2] = {1, 1}, log_sum_exp2[2] = {rows.m2[0], rows.m2[1]};
-  if constexpr (!kLogProb) {
+  if constexpr (!kOfRow) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float sum = sum_over_row(rows.l[r]);

@@ -17,18 +17,19 @@ struct HopperShape {
   static constexpr int kBytes = (kGroups + 4) * kPanelTileBytes<D> + 1024;  // the last: room to align
 };
 
-template <class Element, int D, bool kSampled, bool kLogProb>
+template <class Element, int D, bool kSampled, bool kOfRow>
 struct HopperGroup {
   using Shape = HopperShape<D>;
   static constexpr int kTile = kPanelTileBytes<D>, kTiles = kGroupRows / 8;
 
   const Forward& a;
   uint32_t shared;  // q of every group, two tiles of k, two of v
-  PanelLoader<Element, D, Order::kQuads> k, v;
+  PanelLoader<Element, D, Order::kOctets> k, v;
   int group, lane, first_row, tiles;  // first_row of this warp
   float c2, bias2;
   uint64_t counters[2];
   RowSums<D> rows;
+  bool wide = false;  // of kOfRow, from its second walk on
 
   __device__ __forceinline__ uint32_t key_tile(int stage) const {
     return shared + (Shape::kGroups + stage) * kTile;
@@ -78,7 +79,7 @@ struct HopperGroup {
     });
   }
 
-  // logprob's first walk: the sums alone.
+  // The first walk of kOfRow: the sums alone.
   __device__ __forceinline__ void take_sums(int tile) {
     float p[kTiles][4];
     score(p, tile);
@@ -88,20 +89,16 @@ struct HopperGroup {
   __device__ __forceinline__ void take_gated(int tile) {
     float p[kTiles][4], opened[kTiles / 2], unused[2];
     score(p, tile);
-    const uint64_t quad = tile * (kGroupRows / 4);
-    const uint64_t here[2] = {counters[0] + quad, counters[1] + quad};
+    const uint64_t octet = tile * (kGroupRows / kGateKeys);
+    const uint64_t here[2] = {counters[0] + octet, counters[1] + octet};
     bool narrow;
-    if constexpr (kLogProb) {
-      narrow = rows.offset2[0] <= kWideOffset2;
+    if constexpr (kOfRow) {
+      narrow = !wide;
       if (narrow) exponentiate(p, rows.m2, c2, unused);
     } else {
       narrow = normalise(p, bias2, tile);
     }
-    if (narrow) {
-      gate_edges<D, kTiles, kSampled, false>(rows, p, opened, c2, a.problem, here);
-    } else {
-      gate_edges<D, kTiles, kSampled, true>(rows, p, opened, c2, a.problem, here);
-    }
+    gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow);
     if constexpr (!kSampled) {
       const bool any = (opened[0] + opened[1]) + (opened[2] + opened[3]) != 0;
       if (!any_in_group(any, 1 + group)) return;
@@ -116,12 +113,12 @@ struct HopperGroup {
   }
 };
 
-template <class Element, int D, bool kSampled, bool kLogProb>
+template <class Element, int D, bool kSampled, bool kOfRow>
 __global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::blocks(kSampled))
     hopper_kernel(const __grid_constant__ Forward a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Shape = HopperShape<D>;
-  using Group = HopperGroup<Element, D, kSampled, kLogProb>;
+  using Group = HopperGroup<Element, D, kSampled, kOfRow>;
   extern __shared__ char unaligned[];
   const uint32_t start = shared_address(unaligned), shared = (start + 1023) & ~1023u;
   const Problem& p = a.problem;
@@ -152,25 +149,25 @@ __global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::bloc
 
   // 2. The walks.
   run.rows.floor = hard_floor(p, h);
-  if constexpr (kLogProb) {
+  if constexpr (kOfRow) {
     run.walk(false, [&](int tile) { run.take_sums(tile); });
-    settle_reference(run.rows, run.bias2);
+    run.wide = settle_reference(run.rows, p, h);
     run.k = {head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T};
   }
   run.walk(true, [&](int tile) { run.take_gated(tile); });
 
   // 3. Rows out, through the tiles, which nothing reads any more.
   Element* own = reinterpret_cast<Element*>(unaligned + (shared - start)) + warp * 16 * kPitch<D>;
-  finish_rows<Element, D, kLogProb>(a, run.rows, own, b, h, run.first_row);
+  finish_rows<Element, D, kOfRow>(a, run.rows, own, b, h, run.first_row);
 #else
   __trap();  // built without sm_90a: launch.h's users ask for this on Hopper only
 #endif
 }
 
-template <class Element, int D, bool kSampled, bool kLogProb>
+template <class Element, int D, bool kSampled, bool kOfRow>
 cudaError_t launch(const Forward& a, cudaStream_t stream) {
   using Shape = HopperShape<D>;
-  const auto kernel = hopper_kernel<Element, D, kSampled, kLogProb>;
+  const auto kernel = hopper_kernel<Element, D, kSampled, kOfRow>;
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes);
   if (error != cudaSuccess) return error;
@@ -183,9 +180,9 @@ template <class Element, int D>
 cudaError_t launch_gate(const Forward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
   if (p.sampled) {
-    return p.logprob ? launch<Element, D, true, true>(a, stream) : launch<Element, D, true, false>(a, stream);
+    return p.of_row ? launch<Element, D, true, true>(a, stream) : launch<Element, D, true, false>(a, stream);
   }
-  return p.logprob ? launch<Element, D, false, true>(a, stream) : launch<Element, D, false, false>(a, stream);
+  return p.of_row ? launch<Element, D, false, true>(a, stream) : launch<Element, D, false, false>(a, stream);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 // One edge's gate, forward and backward, in METHOD's names. With E = exp(g), u the edge's uniform number:
 //   sigmoid(g) = E / (1 + E)              open when hard:    g > 0
 //   s = u E / (u E + (1 - u))             open when sampled: u > sigmoid(-g), that is u E > 1 - u
-// E comes without a second exponential: E_ij = P_ij * odds_i, where odds = exp(offset) with
-// offset = b (logprob) or b + the row's reference (score). Where an offset passes kWideOffset2 the product
-// could overflow, or lose E to an underflow of P; such rows are 'wide' and take an exponential of their own,
-// g held at kWideOffset2, beyond which every gate is open and every slope is 0 in float32.
+// E comes without a second exponential: E_ij = P_ij * odds_i, where odds = exp(offset) with offset = b + the
+// row's reference (score), b (logprob) or b + log sigmoid(L - a) (idle). With a sharpness r, E^r stands for
+// E: squared once or twice. Where an offset passes kWideOffset2 the product could overflow, or lose E to an
+// underflow of P; such rows are 'wide' and take an exponential of their own, r g held at kWideOffset2, beyond
+// which every gate is open and every slope is 0 in float32.
 // Names ending in 2 are in units of log 2: exp2 is the hardware's exponential.
 #pragma once
 #include "base/philox.h"
@@ -17,6 +18,15 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 inline constexpr float kWideOffset2 = 40.f;
 inline constexpr float kLowest2 = -1e30f;  // a finite minus infinity
 
+// How E is made, chosen for a whole warp at a time. Each way is compiled into every kernel and a branch on
+// what all lanes know picks one, once per step of 32 or 64 keys: a sharpness of 1 pays nothing for the
+// others, and there is no kernel more to compile.
+enum class Path {
+  kNarrow,  // P odds
+  kSharp,   // the same to the power of 2 or 4
+  kWide,    // by an exponential of its own, whatever the sharpness
+};
+
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -28,44 +38,78 @@ __device__ __forceinline__ float reciprocal_fast(float x) {
   return y;
 }
 
-// b in units of log 2, kept finite so that sums with a masked edge's minus infinity stay numbers.
+// Kept finite, so that sums with a masked edge's minus infinity stay numbers.
+__device__ __forceinline__ float keep_finite(float x2) {
+  return fminf(fmaxf(x2, kLowest2), -kLowest2);
+}
 __device__ __forceinline__ float bias_in_log2(float bias) {
-  return fminf(fmaxf(bias * kLog2E, kLowest2), -kLowest2);
+  return keep_finite(bias * kLog2E);
 }
 
-// u and 1 - u, both times 2^32 and both exact to a float's relative precision, near 0 and near 1.
-struct Uniform {
-  float up, down;
+// offset of a row, in one exponent whatever a and b are: an a of -infinity is logprob, of +infinity closed.
+__device__ __forceinline__ float row_offset2(const Problem& p, int h, float log_sum_exp2) {
+  const float bias2 = bias_in_log2(p.bias[h]);
+  if (!p.of_row) return bias2 + log_sum_exp2;
+  if (!p.idle) return bias2;
+  const float x2 = log_sum_exp2 - p.idle[h] * kLog2E;
+  return keep_finite(bias2 + (fminf(x2, 0.f) - log2f(1.f + exp2f(-fabsf(x2)))));
+}
+
+// w_i, what P_ij G_i is multiplied with in dS, and 1 - w_i, what G_i is in -da.
+struct GateSumWeights {
+  float row, idle;
 };
-__device__ __forceinline__ Uniform uniform_of_word(uint32_t word) {
-  return {__uint2float_rn(word) + 0.5f, __uint2float_rn(~word) + 0.5f};
+__device__ __forceinline__ GateSumWeights gate_sum_weights(const Problem& p, int h, float log_sum_exp2) {
+  if (!p.of_row) return {0.f, 0.f};
+  if (!p.idle) return {1.f, 0.f};
+  const float x2 = log_sum_exp2 - p.idle[h] * kLog2E;
+  return {1.f / (1.f + exp2f(-x2)), 1.f / (1.f + exp2f(x2))};
 }
 
-// E of an edge, without and with an exponential of its own; x2 = log2 p.
-__device__ __forceinline__ float gate_odds(float p, float odds) {
-  return p * odds;
+// u and u - 1 of one half of a noise word, both times 2^16 kSteep and exact. The half's bits become a float's
+// last ones by moving bytes, which costs less than a conversion.
+inline constexpr float kSteep = 0x1p60f;
+struct Uniform {
+  float up, minus_down;
+};
+__device__ __forceinline__ Uniform uniform_of_half(uint32_t word, int half) {
+  constexpr uint32_t kOne = 0x69000000u;             // kSteep 2^23 as bits
+  constexpr float kOff = kSteep * (0x1p23f - 0.5f);  // what to take off for the bits + 1/2
+  const float up = __uint_as_float(__byte_perm(word, kOne, half ? 0x7632 : 0x7610)) - kOff;
+  return {up, up - kSteep * 0x1p16f};
 }
-__device__ __forceinline__ float gate_odds_wide(float x2, float offset2) {
-  return exp2_fast(fminf(x2 + offset2, kWideOffset2));
+
+// E (to the power of r) of an edge; x2 = log2 p.
+template <Path path>
+__device__ __forceinline__ float gate_odds(const Problem& problem, float p, float odds, float x2,
+                                           float offset2) {
+  if constexpr (path == Path::kNarrow) return p * odds;
+  if constexpr (path == Path::kWide) {
+    return exp2_fast(fminf((x2 + offset2) * problem.sharpness, kWideOffset2));
+  }
+  const bool twice = problem.sharpness > 2.f;
+  float E = fminf(p * odds, twice ? 0x1p12f : 0x1p24f);  // E^r, and what is multiplied with it, stay finite
+  E *= E;
+  return twice ? E * E : E;
 }
 
 // z as 1 or 0. Steps are made by multiply-adds that saturate to [0, 1], which the chip has more of than
 // comparisons: the smallest difference of two floats in use, times kSteep, is at least 1.
-inline constexpr float kSteep = 1e20f;
 __device__ __forceinline__ float open_hard(float E, float steep, float floor) {
   return __saturatef(fmaf(E, steep, -floor));
 }
-// What open_hard takes off: kSteep, or more than any E where a head is closed outright (logprob, b <= 0), so
-// that a P rounded above 1 opens nothing.
+// What open_hard takes off: kSteep, or more than any E where a head is closed outright (logprob and idle, b
+// <= 0), so that a P rounded above 1 opens nothing.
 __device__ __forceinline__ float hard_floor(const Problem& p, int h) {
-  return p.logprob && p.bias[h] <= 0 ? 3e38f : kSteep;
+  return p.of_row && p.bias[h] <= 0 ? 3e38f : kSteep;
 }
 __device__ __forceinline__ float open_sampled(float E, const Uniform& u) {
-  return __saturatef(fmaf(u.up, E, -u.down) * kSteep);
+  return __saturatef(fmaf(u.up, E, u.minus_down));
 }
+// `half`: which half of the word is this edge's noise.
 template <bool kSampled>
-__device__ __forceinline__ float open_gate(float E, uint32_t word, float floor) {
-  if constexpr (kSampled) return open_sampled(E, uniform_of_word(word));
+__device__ __forceinline__ float open_gate(float E, uint32_t word, int half, float floor) {
+  if constexpr (kSampled) return open_sampled(E, uniform_of_half(word, half));
   return open_hard(E, kSteep, floor);
 }
 
@@ -76,45 +120,45 @@ __device__ __forceinline__ float add_sigmoids(float E, float other) {
 }
 
 // What backward makes of an edge: Pz, dg, and dS without the row's own term.
-//   dg = [sampled] P dA s(1-s) + weight sigmoid'(g),  weight = dpenalty / N
+//   dg = r ([sampled] P dA s(1-s) + weight sigmoid'(g)),  weight = dpenalty / N, g and s at the sharpness r
 //   dS = P (z dA - row_term) + dg
 struct EdgeGradient {
   float gated, gate, score;
 };
 
-template <bool kSampled>
-__device__ __forceinline__ EdgeGradient differentiate_edge(float P, float E, uint32_t word, float dA,
-                                                           float row_term, float weight, float floor) {
+template <bool kSampled, Path path>
+__device__ __forceinline__ EdgeGradient differentiate_edge(const Problem& p, float P, float E, uint32_t word,
+                                                           int half, float dA, float row_term, float weight,
+                                                           float floor) {
   EdgeGradient edge;
   const float PdA = P * dA, sigmoid = E * reciprocal_fast(1.f + E);
   float z;
   edge.gate = weight * fmaf(-sigmoid, sigmoid, sigmoid);
   if constexpr (kSampled) {
-    // u's own half is left out: a slope needs no more than a word's precision. 1 - u keeps it, so that the
-    // sum stays above 0 where E is 0.
-    const float up = __uint2float_rn(word) * E, down = __uint2float_rn(~word) + 0.5f;
-    const float s = up * reciprocal_fast(up + down);
+    const Uniform u = uniform_of_half(word, half);
+    const float up = u.up * E, s = up * reciprocal_fast(up - u.minus_down);
     z = __saturatef(fmaf(s, kSteep, -0.5f * kSteep));
     edge.gate = fmaf(PdA, fmaf(-s, s, s), edge.gate);
   } else {
     z = open_hard(E, kSteep, floor);
   }
+  if constexpr (path != Path::kNarrow) edge.gate *= p.sharpness;
   edge.gated = P * z;
   edge.score = fmaf(-P, row_term, fmaf(PdA, z, edge.gate));
   return edge;
 }
 
-// The words of four neighbouring keys: base/philox.h's function with its round keys from constant memory. Of
+// The words of an octet of keys: base/philox.h's function with its round keys from constant memory. Of
 // several rows at once, round by round, so that one draw's multiplications fill the waits of another's.
 template <int kRows>
-__device__ __forceinline__ void draw_fours(const Problem& p, const uint64_t (&counters)[kRows],
-                                           Philox4 (&draws)[kRows]) {
+__device__ __forceinline__ void draw_octets(const Problem& p, const uint64_t (&counters)[kRows],
+                                            Philox4 (&draws)[kRows]) {
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     draws[r] = {{static_cast<uint32_t>(counters[r]), static_cast<uint32_t>(counters[r] >> 32), 0, 0}};
   }
 #pragma unroll
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kGateRounds; ++round) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       uint32_t(&c)[4] = draws[r].word;
@@ -128,15 +172,15 @@ __device__ __forceinline__ void draw_fours(const Problem& p, const uint64_t (&co
   }
 }
 
-// Places of the uniforms: counter of a row's first four keys (gate_counter of base/philox.h).
+// Places of the uniforms: counter of a row's first octet of keys (gate_counter of base/philox.h).
 struct NoiseRows {
   uint64_t head;  // (first + b)*H + h
-  uint64_t T, quads;
-  __device__ __forceinline__ uint64_t row(uint64_t i) const { return (head * T + i) * quads; }
+  uint64_t T, octets;
+  __device__ __forceinline__ uint64_t row(uint64_t i) const { return (head * T + i) * octets; }
 };
 __device__ __forceinline__ NoiseRows noise_rows(const Problem& p, int b, int h) {
   const uint64_t T = p.T;
-  return {static_cast<uint64_t>(p.first + b) * p.H + h, T, (T + 3) / 4};
+  return {static_cast<uint64_t>(p.first + b) * p.H + h, T, (T + kGateKeys - 1) / kGateKeys};
 }
 
 template <class Element>

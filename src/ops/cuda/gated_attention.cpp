@@ -22,6 +22,7 @@ namespace openwork {
 namespace {
 
 using at::Tensor;
+using MaybeTensor = std::optional<Tensor>;
 
 cuda::Element element_of(const Tensor& q) {
   TORCH_CHECK(q.scalar_type() != at::kDouble, "gated_attention: q has dtype ", q.scalar_type(),
@@ -104,36 +105,42 @@ cuda::Rows rows_of(const Tensor& tensor) {
 struct Call {
   Plan plan;
   Tensor q, k, v, bias;
+  Tensor idle;  // undefined unless the gate is idle
   cuda::Problem problem;
   cudaStream_t stream;
 
   Call(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const Tensor& bias_in,
-       std::string_view gate, std::optional<int64_t> seed, int64_t first, double scale)
+       const MaybeTensor& idle_in, std::string_view gate, std::optional<int64_t> seed, int64_t first,
+       double scale, double sharpness)
       : plan(plan_for(q_in, scale)),
         q(prepare_rows(q_in, plan)),
         k(prepare_rows(k_in, plan)),
         v(prepare_rows(v_in, plan)),
         bias(bias_in.to(at::kFloat).contiguous()),
+        idle(idle_in ? idle_in->to(at::kFloat).contiguous() : Tensor()),
         stream(c10::cuda::getCurrentCUDAStream(q_in.get_device()).stream()) {
     problem.B = static_cast<int>(q.size(0)), problem.H = static_cast<int>(q.size(1));
     problem.key_heads = static_cast<int>(k.size(1)), problem.T = static_cast<int>(q.size(2));
     problem.d = static_cast<int>(plan.size);
     problem.element = element_of(q);
-    problem.logprob = parse_gate(gate) == Gate::kLogProb;
+    problem.of_row = gate_of(gate) != GateKind::kScore;
     problem.sampled = seed.has_value();
     problem.seed = static_cast<uint64_t>(seed.value_or(0));
     cuda::spread_seed(problem);
     problem.first = first;
     problem.scale = static_cast<float>(scale);
+    problem.sharpness = static_cast<float>(sharpness);
     problem.bias = bias.const_data_ptr<float>();
+    if (idle.defined()) problem.idle = idle.const_data_ptr<float>();
     problem.q = rows_of(q), problem.k = rows_of(k), problem.v = rows_of(v);
   }
 };
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                   const Tensor& bias, std::string_view gate,
-                                                   std::optional<int64_t> seed, int64_t first, double scale) {
-  check_gated_attention(q, k, v, bias, gate, first);
+                                                   const Tensor& bias, const MaybeTensor& idle,
+                                                   std::string_view gate, std::optional<int64_t> seed,
+                                                   int64_t first, double scale, double sharpness) {
+  check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   element_of(q);  // refuses what no kernel takes, before anything is allocated
   const c10::cuda::CUDAGuard guard(q.device());
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), d = q.size(3);
@@ -143,7 +150,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
   if (q.numel() == 0)
     return {at::empty(q.sizes(), q.options()), penalty.zero_(), active.zero_(), log_sum_exp};
 
-  const Call call(q, k, v, bias, gate, seed, first, scale);
+  const Call call(q, k, v, bias, idle, gate, seed, first, scale, sharpness);
   const int parts = cuda::count_parts(call.problem.T);
   Tensor out = empty_rows(q, H, call.plan.size);
   const Tensor penalty_parts = at::empty({B, H, parts}, floats);
@@ -163,30 +170,31 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
   return {out, penalty, active, log_sum_exp};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, const Tensor& grad_penalty,
-                                                    const Tensor& q, const Tensor& k, const Tensor& v,
-                                                    const Tensor& bias, const Tensor& out,
-                                                    const Tensor& log_sum_exp, std::string_view gate,
-                                                    std::optional<int64_t> seed, int64_t first,
-                                                    double scale) {
-  check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, out, log_sum_exp, gate, first);
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
+    const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
+    const Tensor& bias, const MaybeTensor& idle, const Tensor& out, const Tensor& log_sum_exp,
+    std::string_view gate, std::optional<int64_t> seed, int64_t first, double scale, double sharpness) {
+  check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
+                                 sharpness);
   element_of(q);
   const c10::cuda::CUDAGuard guard(q.device());
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), d = q.size(3);
   if (q.numel() == 0) {
     return {at::zeros(q.sizes(), q.options()), at::zeros(k.sizes(), k.options()),
-            at::zeros(v.sizes(), v.options()), at::zeros(bias.sizes(), bias.options())};
+            at::zeros(v.sizes(), v.options()), at::zeros(bias.sizes(), bias.options()),
+            idle ? at::zeros(idle->sizes(), idle->options()) : at::empty({0}, bias.options())};
   }
 
-  const Call call(q, k, v, bias, gate, seed, first, scale);
+  const Call call(q, k, v, bias, idle, gate, seed, first, scale, sharpness);
   const auto floats = q.options().dtype(at::kFloat);
   const Tensor dy = prepare_rows(grad_out, call.plan), y = prepare_rows(out, call.plan);
   const Tensor sums = log_sum_exp.contiguous(), weights = grad_penalty.contiguous();
   const Tensor states = at::empty({B, H, T, 4}, floats);
   const Tensor bias_parts = at::empty({B, H, cuda::count_parts(call.problem.T)}, floats);
+  const Tensor idle_parts = idle ? at::empty_like(bias_parts) : Tensor();
   Tensor dq = empty_rows(q, H, call.plan.size);
   Tensor dk = empty_rows(q, k.size(1), call.plan.size), dv = empty_rows(q, k.size(1), call.plan.size);
-  Tensor dbias = at::empty({H}, floats), query_sums;
+  Tensor dbias = at::empty({H}, floats), didle = at::empty({idle ? H : 0}, floats), query_sums;
   const bool fused = call.plan.hopper && !at::globalContext().deterministicAlgorithms();
   if (fused) query_sums = at::empty({B, H, T, call.plan.size}, floats);
   const cuda::Backward arguments{call.problem,
@@ -196,11 +204,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
                                  weights.const_data_ptr<float>(),
                                  reinterpret_cast<cuda::RowState*>(states.mutable_data_ptr<float>()),
                                  bias_parts.mutable_data_ptr<float>(),
+                                 idle ? idle_parts.mutable_data_ptr<float>() : nullptr,
                                  fused ? query_sums.mutable_data_ptr<float>() : nullptr,
                                  rows_of(dq),
                                  rows_of(dk),
                                  rows_of(dv),
-                                 dbias.mutable_data_ptr<float>()};
+                                 dbias.mutable_data_ptr<float>(),
+                                 idle ? didle.mutable_data_ptr<float>() : nullptr};
   if (fused) {
     C10_CUDA_CHECK(cuda::launch_fused_backward(arguments, call.stream));
   } else {
@@ -209,11 +219,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad_out, cons
     C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_keys(arguments, call.stream)
                                   : cuda::launch_plain_keys(arguments, call.stream));
   }
-  C10_CUDA_CHECK(cuda::launch_sum_bias_parts(arguments, call.stream));
+  C10_CUDA_CHECK(cuda::launch_sum_gate_parts(arguments, call.stream));
   if (call.plan.size != d) {
     for (Tensor* tensor : {&dq, &dk, &dv}) *tensor = tensor->slice(3, 0, d).contiguous();
   }
-  return {dq, dk, dv, dbias.to(bias.scalar_type())};
+  return {dq, dk, dv, dbias.to(bias.scalar_type()), idle ? didle.to(idle->scalar_type()) : didle};
 }
 
 }  // namespace

@@ -22,27 +22,29 @@ struct Rows {
 struct Problem {
   int B = 0, H = 0, key_heads = 0, T = 0, d = 0;
   Element element = Element::kFloat32;
-  bool logprob = false;  // gate 'logprob', else 'score'
+  bool of_row = false;   // gates know their row's log-sum-exp: 'logprob' and 'idle', else 'score'
   bool sampled = false;  // gates drawn from the seed, else hard
   uint64_t seed = 0;
-  uint32_t round_keys[20] = {};  // of Philox's ten rounds, two each; see spread_seed
-  int64_t first = 0;             // index of batch element 0 in the step's global batch
-  float scale = 1;               // c
-  const float* bias = nullptr;   // [H]
+  uint32_t round_keys[2 * kGateRounds] = {};  // of Philox's rounds, two each; see spread_seed
+  int64_t first = 0;                          // index of batch element 0 in the step's global batch
+  float scale = 1;                            // c
+  float sharpness = 1;                        // r: 1, 2 or 4
+  const float* bias = nullptr;                // [H]
+  const float* idle = nullptr;                // [H], where the gate is 'idle'
   Rows q, k, v;
 };
 
 // The keys of Philox's rounds, made once here: kernels read them as constants instead of adding them up.
 inline void spread_seed(Problem& problem) {
   uint32_t low = static_cast<uint32_t>(problem.seed), high = static_cast<uint32_t>(problem.seed >> 32);
-  for (int round = 0; round < 10; ++round, low += 0x9E3779B9u, high += 0xBB67AE85u) {
+  for (int round = 0; round < kGateRounds; ++round, low += 0x9E3779B9u, high += 0xBB67AE85u) {
     problem.round_keys[2 * round] = low;
     problem.round_keys[2 * round + 1] = high;
   }
 }
 
-// Every sixteen query rows (a warp's share) leave one partial sum of penalty, active and dbias; these are
-// added in a fixed order afterwards, so results do not depend on which block ends first.
+// Every sixteen query rows (a warp's share) leave one partial sum of penalty, active, dbias and didle; these
+// are added in a fixed order afterwards, so results do not depend on which block ends first.
 inline constexpr int kPartRows = 16;
 OPENWORK_HOST_DEVICE int count_parts(int T) {
   return (T + kPartRows - 1) / kPartRows;
@@ -59,11 +61,11 @@ struct Forward {
 };
 
 // What backward keeps of a query row between its two passes; log2 units where a name ends in 2.
-//   E_ij = exp(g_ij) = P_ij * odds, with odds = exp(offset) = exp(b) (logprob) or exp(b + log-sum-exp)
-//   (score)
+//   E_ij = exp(g_ij) = P_ij * odds, with odds = exp(offset): b + L (score), b (logprob), b + log sigmoid(L -
+//   a) (idle), L the row's log-sum-exp
 struct RowState {
   float log_sum_exp2;
-  float row_term;  // D_i, or D_i + G_i for logprob: what P_ij is multiplied with and subtracted
+  float row_term;  // D_i, or D_i + w_i G_i (logprob, idle): what P_ij is multiplied with and subtracted
   float odds;
   float offset2;
 };
@@ -75,9 +77,11 @@ struct Backward {
   const float* grad_penalty = nullptr;  // [B, H]
   RowState* states = nullptr;           // [B, H, T]
   float* bias_parts = nullptr;          // [B, H, parts]
+  float* idle_parts = nullptr;          // [B, H, parts], where the gate is 'idle'
   float* query_sums = nullptr;          // [B, H, T, d], of the fused pass alone
   Rows grad_q, grad_k, grad_v;
   float* grad_bias = nullptr;  // [H]
+  float* grad_idle = nullptr;  // [H], where the gate is 'idle'
 };
 
 // The fast kernels exist for these head sizes and two-byte elements, and need a positive scale.
@@ -88,12 +92,13 @@ int fast_shared_bytes(int d);
 cudaError_t launch_fast_forward(const Forward& arguments, cudaStream_t stream);
 // The same on Hopper, for head sizes 64 and 128.
 cudaError_t launch_hopper_forward(const Forward& arguments, cudaStream_t stream);
-// Backward in its two passes: by queries (dq, the states, the parts of dbias), then by keys (dk, dv).
+// Backward in its two passes: by queries (dq, the states, the parts of dbias and didle), then by keys (dk,
+// dv).
 cudaError_t launch_fast_queries(const Backward& arguments, cudaStream_t stream);
 cudaError_t launch_fast_keys(const Backward& arguments, cudaStream_t stream);
 // Backward in one pass, on Hopper, for head sizes 64 and 128; dq's sums have no fixed order.
 cudaError_t launch_fused_backward(const Backward& arguments, cudaStream_t stream);
-// The first part of it: the states, and for logprob the parts of dbias.
+// The first part of it: the states, and for logprob and idle the parts of dbias and didle.
 cudaError_t launch_row_states(const Backward& arguments, cudaStream_t stream);
 
 // Any head size up to kLargestSize, any element, any scale; float32 arithmetic throughout.
@@ -104,6 +109,6 @@ cudaError_t launch_plain_keys(const Backward& arguments, cudaStream_t stream);
 
 // The last step of both: adds the parts up.
 cudaError_t launch_sum_forward_parts(const Forward& arguments, cudaStream_t stream);
-cudaError_t launch_sum_bias_parts(const Backward& arguments, cudaStream_t stream);
+cudaError_t launch_sum_gate_parts(const Backward& arguments, cudaStream_t stream);
 
 }  // namespace openwork::cuda

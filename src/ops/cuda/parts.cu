@@ -25,22 +25,23 @@ __global__ void __launch_bounds__(kThreads) forward_parts_kernel(const __grid_co
   }
 }
 
-// One block per head: over all batch elements.
-__global__ void __launch_bounds__(kThreads) bias_parts_kernel(const __grid_constant__ Backward a) {
+// One block per head, over all batch elements: dbias, and with a second row of blocks didle.
+__global__ void __launch_bounds__(kThreads) gate_parts_kernel(const __grid_constant__ Backward a) {
   __shared__ float warp_sums[kThreads / 32];
   const Problem& p = a.problem;
   const int parts = count_parts(p.T), h = blockIdx.x;
   const int64_t count = static_cast<int64_t>(p.B) * parts;
+  const float* from = blockIdx.y == 0 ? a.bias_parts : a.idle_parts;
   float sum = 0;
   for (int64_t index = threadIdx.x; index < count; index += kThreads) {
-    sum += a.bias_parts[(index / parts * p.H + h) * parts + index % parts];
+    sum += from[(index / parts * p.H + h) * parts + index % parts];
   }
   sum = sum_over_warp(sum);
   if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (int warp = 1; warp < kThreads / 32; ++warp) sum += warp_sums[warp];
-  a.grad_bias[h] = sum;
+  (blockIdx.y == 0 ? a.grad_bias : a.grad_idle)[h] = sum;
 }
 
 }  // namespace
@@ -52,8 +53,8 @@ cudaError_t launch_sum_forward_parts(const Forward& a, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t launch_sum_bias_parts(const Backward& a, cudaStream_t stream) {
-  bias_parts_kernel<<<a.problem.H, kThreads, 0, stream>>>(a);
+cudaError_t launch_sum_gate_parts(const Backward& a, cudaStream_t stream) {
+  gate_parts_kernel<<<dim3(a.problem.H, a.idle_parts ? 2 : 1), kThreads, 0, stream>>>(a);
   return cudaGetLastError();
 }
 

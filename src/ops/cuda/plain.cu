@@ -65,45 +65,46 @@ __device__ void store_row(const Rows& rows, int b, int h, int row, const float (
   }
 }
 
-__device__ uint32_t draw_word(const Problem& p, int b, int h, int i, int j) {
-  if (!p.sampled) return 0;
-  return philox(p.seed, noise_rows(p, b, h).row(i) + j / 4).word[j % 4];
+// u and 1 - u of an edge, both times 2^16 and exact.
+struct PlainUniform {
+  float up, down;
+};
+__device__ PlainUniform draw_uniform(const Problem& p, int b, int h, int i, int j) {
+  if (!p.sampled) return {};
+  const Philox4 draw = philox<kGateRounds>(p.seed, noise_rows(p, b, h).row(i) + j / kGateKeys);
+  const float up = static_cast<float>(gate_bits(draw, j)) + 0.5f;
+  return {up, 65536.f - up};
 }
 
-// One edge forward. g is kept below kWideOffset2 (in log 2), where everything has long saturated.
+// One edge forward. r g is kept below kWideOffset2 (in log 2), where everything has long saturated.
 struct PlainEdge {
   float x2, P, E;
   bool open;
 };
 __device__ PlainEdge gate_edge(const Problem& p, int h, float score2, float log_sum_exp2, float offset2,
-                               uint32_t word) {
+                               const PlainUniform& u) {
   PlainEdge edge;
   edge.x2 = score2 - log_sum_exp2;
   edge.P = exp2f(edge.x2);
-  edge.E = exp2f(fminf(edge.x2 + offset2, kWideOffset2));
-  const Uniform u = uniform_of_word(word);
-  const bool closed = p.logprob && p.bias[h] <= 0;  // outright: P may be rounded above 1
+  edge.E = exp2f(fminf((edge.x2 + offset2) * p.sharpness, kWideOffset2));
+  const bool closed = p.of_row && p.bias[h] <= 0;  // outright: P may be rounded above 1
   edge.open = p.sampled ? u.up * edge.E > u.down : edge.x2 > -offset2 && !closed;
   return edge;
 }
 
-__device__ EdgeGradient differentiate(const Problem& p, const PlainEdge& edge, uint32_t word, float dA,
-                                      float row_term, float weight) {
+__device__ EdgeGradient differentiate(const Problem& p, const PlainEdge& edge, const PlainUniform& u,
+                                      float dA, float row_term, float weight) {
   const float closing = 1.f / (1.f + edge.E), PdA = edge.P * dA;
   EdgeGradient gradient;
   gradient.gate = weight * edge.E * closing * closing;
   if (p.sampled) {
-    const Uniform u = uniform_of_word(word);
     const float s = u.up * edge.E / (u.up * edge.E + u.down);
     gradient.gate += PdA * s * (u.down / (u.up * edge.E + u.down));
   }
+  gradient.gate *= p.sharpness;
   gradient.gated = edge.open ? edge.P : 0.f;
   gradient.score = (edge.open ? PdA : 0.f) - edge.P * row_term + gradient.gate;
   return gradient;
-}
-
-__device__ float row_offset2(const Problem& p, int h, float log_sum_exp2) {
-  return bias_in_log2(p.bias[h]) + (p.logprob ? 0.f : log_sum_exp2);
 }
 
 template <class Number>
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(kWarps * 32) forward_kernel(const __grid_const
       const int i = row + r, j = key + lane;
       if (j > i || i >= p.T) continue;
       const PlainEdge edge = gate_edge(p, h, S[r] * c2, log_sum_exp2[r], row_offset2(p, h, log_sum_exp2[r]),
-                                       draw_word(p, b, h, i, j));
+                                       draw_uniform(p, b, h, i, j));
       if (edge.open) gated[r] = edge.P;
       active += edge.open;
       penalty += edge.E / (1.f + edge.E);
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(kWarps * 32) forward_kernel(const __grid_const
 template <class Number>
 __global__ void __launch_bounds__(kWarps * 32) query_kernel(const __grid_constant__ Backward a) {
   extern __shared__ float shared_floats[];
-  __shared__ float warp_gates[kWarps];
+  __shared__ float warp_gates[kWarps], warp_idle[kWarps];
   const Problem& p = a.problem;
   const int parts = count_parts(p.T), part = parts - 1 - blockIdx.x % parts, head = blockIdx.x / parts;
   const int b = head / p.H, h = head % p.H, kv_head = h / (p.H / p.key_heads);
@@ -237,9 +238,9 @@ __global__ void __launch_bounds__(kWarps * 32) query_kernel(const __grid_constan
         const int i = row + r, j = key + lane;
         EdgeGradient gradient{};
         if (j <= i && i < p.T) {
-          const uint32_t word = draw_word(p, b, h, i, j);
-          const PlainEdge edge = gate_edge(p, h, S[r] * c2, state[r].log_sum_exp2, state[r].offset2, word);
-          gradient = differentiate(p, edge, word, dA[r], state[r].row_term, weight);
+          const PlainUniform u = draw_uniform(p, b, h, i, j);
+          const PlainEdge edge = gate_edge(p, h, S[r] * c2, state[r].log_sum_exp2, state[r].offset2, u);
+          gradient = differentiate(p, edge, u, dA[r], state[r].row_term, weight);
         }
         if (walk == 0) {
           G[r] += gradient.gate;
@@ -251,22 +252,24 @@ __global__ void __launch_bounds__(kWarps * 32) query_kernel(const __grid_constan
     if (walk > 0) break;
     for (int r = 0; r < kOwn; ++r) {
       G[r] = sum_over_warp(G[r]);
-      if (p.logprob) state[r].row_term += G[r];
+      state[r].row_term += gate_sum_weights(p, h, state[r].log_sum_exp2).row * G[r];
     }
   }
 
   // 3. Rows and partial sums out.
-  float gates = 0;
+  float gates = 0, idle = 0;
   for (int r = 0; r < kOwn && row + r < p.T; ++r) {
     store_row<Number>(a.grad_q, b, h, row + r, dq[r], p.scale, p.d);
     if (lane == 0) a.states[static_cast<int64_t>(head) * p.T + row + r] = state[r];
     gates += G[r];
+    idle -= gate_sum_weights(p, h, state[r].log_sum_exp2).idle * G[r];
   }
-  if (lane == 0) warp_gates[warp] = gates;
+  if (lane == 0) warp_gates[warp] = gates, warp_idle[warp] = idle;
   __syncthreads();
   if (threadIdx.x != 0) return;
-  for (int w = 1; w < kWarps; ++w) gates += warp_gates[w];
+  for (int w = 1; w < kWarps; ++w) gates += warp_gates[w], idle += warp_idle[w];
   a.bias_parts[static_cast<int64_t>(head) * parts + part] = gates;
+  if (a.idle_parts) a.idle_parts[static_cast<int64_t>(head) * parts + part] = idle;
 }
 
 template <class Number>
@@ -305,9 +308,9 @@ __global__ void __launch_bounds__(kWarps * 32) key_kernel(const __grid_constant_
         const int j = row + r;
         EdgeGradient gradient{};
         if (j <= i && i < p.T) {
-          const uint32_t word = draw_word(p, b, h, i, j);
-          const PlainEdge edge = gate_edge(p, h, S[r] * c2, state.log_sum_exp2, state.offset2, word);
-          gradient = differentiate(p, edge, word, dA[r], state.row_term, weight);
+          const PlainUniform u = draw_uniform(p, b, h, i, j);
+          const PlainEdge edge = gate_edge(p, h, S[r] * c2, state.log_sum_exp2, state.offset2, u);
+          gradient = differentiate(p, edge, u, dA[r], state.row_term, weight);
         }
         add_weighted(dv[r], gradient.gated, dy_tile, p.d);
         add_weighted(dk[r], gradient.score, q_tile, p.d);

@@ -1,7 +1,9 @@
 // What the fused backward pass must find of each query row when it starts, for Hopper: zeros where dq will be
 // summed, and the row's state with
-//   score    D_i = dy_i . y_i
-//   logprob  D_i + G_i; G_i = sum_j dg_ij takes a walk over the keys of its own, and gives dbias on the way
+//   score          D_i = dy_i . y_i
+//   logprob, idle  D_i + w_i G_i; G_i = sum_j dg_ij takes a walk over the keys of its own, and gives dbias
+//   and
+//                  didle on the way
 #include "ops/cuda/backward.cuh"
 #include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
@@ -25,7 +27,7 @@ __device__ __forceinline__ RowState find_state(const Backward& a, int h, int64_t
   RowState state;
   state.log_sum_exp2 = a.log_sum_exp[row] * kLog2E;
   state.row_term = row_term;
-  state.offset2 = bias_in_log2(a.problem.bias[h]) + (a.problem.logprob ? 0.f : state.log_sum_exp2);
+  state.offset2 = row_offset2(a.problem, h, state.log_sum_exp2);
   state.odds = exp2_fast(state.offset2);
   return state;
 }
@@ -66,8 +68,8 @@ __global__ void __launch_bounds__(256) row_kernel(const __grid_constant__ Backwa
 template <int D>
 inline constexpr int kGateBytes = 6 * kPanelTileBytes<D> + 1024;  // the last: room to align
 
-// logprob: 64 query rows to a block; a walk over the keys as forward's, with dA beside S. Four lanes to a
-// row.
+// logprob and idle: 64 query rows to a block; a walk over the keys as forward's, with dA beside S. Four lanes
+// to a row.
 template <class Element, int D, bool kSampled>
 __global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2)
     gate_kernel(const __grid_constant__ Backward a) {
@@ -86,8 +88,8 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2)
   const int first = block * kGroupRows;
   PanelLoader<Element, D, Order::kPlain> q(head_of<Element>(p.q, b, h), p.q.row, first, p.T);
   PanelLoader<Element, D, Order::kPlain> dy(head_of<Element>(a.grad_out, b, h), a.grad_out.row, first, p.T);
-  PanelLoader<Element, D, Order::kQuads> k(head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T);
-  PanelLoader<Element, D, Order::kQuads> v(head_of<Element>(p.v, b, kv_head), p.v.row, 0, p.T);
+  PanelLoader<Element, D, Order::kOctets> k(head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T);
+  PanelLoader<Element, D, Order::kOctets> v(head_of<Element>(p.v, b, kv_head), p.v.row, 0, p.T);
   q.load_next(q_tile);
   dy.load_next(dy_tile);
   k.load_next(q_tile + 2 * kTile);
@@ -101,7 +103,7 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2)
     const int64_t place = static_cast<int64_t>(head) * p.T + i;
     state[r] = find_state(a, h, place, sum_over_row(start_row<Element, D>(a, b, h, i, place, lane % 4, 4)));
   }
-  const bool wide = state[0].offset2 > kWideOffset2;  // the bias alone: the whole head is, or is not
+  const bool wide = __any_sync(kWholeWarp, fmaxf(state[0].offset2, state[1].offset2) > kWideOffset2);
   const NoiseRows noise = noise_rows(p, b, h);
   const float weight = static_cast<float>(a.grad_penalty[head] / (0.5 * p.T * (p.T + 1.0)));
 
@@ -126,30 +128,24 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2)
     hold(S);
     hold(dA);
     if (tile == block || first_row + 16 > p.T) mask_scores(S, tile * kGroupRows, row, p.T);
-    const uint64_t quad = tile * (kGroupRows / 4),
-                   counters[2] = {noise.row(row) + quad, noise.row(row + 8) + quad};
-    if (wide) {
-      differentiate_rows<kSampled, true, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep,
-                                               G);
-    } else {
-      differentiate_rows<kSampled, false, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep,
-                                                G);
-    }
+    const uint64_t octet = tile * (kGroupRows / kGateKeys),
+                   counters[2] = {noise.row(row) + octet, noise.row(row + 8) + octet};
+    differentiate_rows<kSampled, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep, wide, G);
   }
 
-  // 3. Each row's D + G, and this warp's share of dbias.
-  G[0] = sum_over_row(G[0]);
-  G[1] = sum_over_row(G[1]);
+  // 3. Each row's D + w G, and this warp's share of dbias and didle. (Rows past the end have a G of 0.)
+  float gates = 0, idle = 0;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    state[r].row_term += G[r];
+    G[r] = sum_over_row(G[r]);
+    const GateSumWeights weights = gate_sum_weights(p, h, state[r].log_sum_exp2);
+    gates += G[r];
+    idle -= weights.idle * G[r];
+    state[r].row_term += weights.row * G[r];
     if (lane % 4 == 0 && row + 8 * r < p.T)
       a.states[static_cast<int64_t>(head) * p.T + row + 8 * r] = state[r];
   }
-  const float gates = sum_over_warp(lane % 4 == 0 ? G[0] + G[1] : 0.f);
-  if (lane == 0 && first_row < p.T) {
-    a.bias_parts[static_cast<int64_t>(head) * count_parts(p.T) + first_row / kPartRows] = gates;
-  }
+  if (first_row < p.T) store_gate_parts(a, head, first_row, gates, idle);
 #else
   __trap();  // built without sm_90a: launch.h's users ask for this on Hopper only
 #endif
@@ -169,7 +165,7 @@ cudaError_t launch_gates(const Backward& a, cudaStream_t stream) {
 template <class Element, int D>
 cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
-  if (p.logprob) {
+  if (p.of_row) {
     return p.sampled ? launch_gates<Element, D, true>(a, stream) : launch_gates<Element, D, false>(a, stream);
   }
   const int64_t rows = static_cast<int64_t>(p.B) * p.H * p.T;

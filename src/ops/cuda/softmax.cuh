@@ -32,8 +32,8 @@ __device__ __forceinline__ void find_largest(const float (&S)[kTiles][4], float 
   }
 }
 
-// Scores of keys after the row, or of rows past the end, become minus infinity. Columns hold keys in kQuads
-// order: n and n + 1 of lane t together have keys first_key + 8n + 4t .. + 3.
+// Scores of keys after the row, or of rows past the end, become minus infinity. Columns hold keys in kOctets
+// order.
 template <int kTiles>
 __device__ __forceinline__ void mask_scores(float (&S)[kTiles][4], int first_key, int row, int T) {
   const int t = threadIdx.x & 3;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void mask_scores(float (&S)[kTiles][4], int first_key
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const int key = first_key + (n / 2) * 16 + 4 * t + (n % 2) * 2 + (c & 1);
+      const int key = first_key + key_of_column(n, t, c & 1);
       const int i = row + (c / 2) * 8;
       if (key > i || i >= T) S[n][c] = -INFINITY;
     }

@@ -1,16 +1,14 @@
 // Tiles of rows in shared memory and the tensor core products over them (mma m16n8k16, sums in float32).
 // A row of d elements is stored d + 8 apart: 16 bytes more than a multiple of 32, so that the eight rows an
 // ldmatrix reads at once fall into different banks for every head size.
-//
-// Layout of a 16 x 8 product in a warp: lane 4g + t holds rows g and g + 8, columns 2t and 2t + 1. Gates are
-// drawn four neighbouring keys at a time, so tiles store their rows in an order that gives a lane such keys:
-//   kQuads  keys are columns: over two neighbouring products, lane t has keys 4t .. 4t+3 of sixteen
-//   kPairs  keys are rows: lane g has keys 2g, 2g+1 of sixteen (its neighbour g^1 has the rest of the four)
+// In which order a tile stores its rows, and which of them a lane then has, is in layout.h.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
+
+#include "ops/cuda/layout.h"
 
 namespace openwork::cuda {
 
@@ -18,16 +16,6 @@ inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
 template <int D>
 inline constexpr int kPitch = D + 8;  // elements from one row of a tile to the next
-
-enum class Order { kPlain, kQuads, kPairs };
-
-// Where row `row` of a tile is stored.
-template <Order order>
-__device__ __forceinline__ int place_row(int row) {
-  if constexpr (order == Order::kQuads) return (row & ~15) | (row >> 1 & 6) | (row & 1) | (row & 2) << 2;
-  if constexpr (order == Order::kPairs) return (row & ~15) | (row >> 1 & 7) | (row & 1) << 3;
-  return row;
-}
 
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -65,8 +53,7 @@ __device__ __forceinline__ void load_tile(uint32_t tile, const Element* rows, in
 }
 
 // The same for tiles that are walked over, first = 0, kRows, 2 kRows, ...: where a thread's pieces lie is
-// worked out once. Its pieces of a tile are kStepRows rows apart (place_row moves bits, so their places are
-// too).
+// worked out once. Its pieces of a tile are kStepRows rows apart, and so (layout.h) are their places.
 template <class Element, int D, int kRows, int kThreads, Order order>
 struct TileLoader {
   static constexpr int kChunks = D / 8;
@@ -230,11 +217,12 @@ __device__ __forceinline__ void multiply_by_columns(float (&sum)[D / 8][4], cons
 }
 
 // Writes a warp's 16 x D sums, each row times its factor, through its own sixteen rows of a tile so that
-// global memory sees whole 16-byte pieces. Lane g's two rows are rows `low` and `high` of the sixteen.
+// global memory sees whole 16-byte pieces. Lane g's two rows are rows `low` and `high` of the sixteen; where
+// they go `gap` rows are left out after every four.
 template <class Element, int D>
 __device__ __forceinline__ void store_sums(Element* tile, const float (&sum)[D / 8][4], int low, int high,
                                            float low_factor, float high_factor, Element* rows, int64_t stride,
-                                           int first, int end) {
+                                           int first, int end, int gap = 0) {
   const int lane = threadIdx.x & 31;
   __syncwarp();
 #pragma unroll
@@ -250,8 +238,9 @@ __device__ __forceinline__ void store_sums(Element* tile, const float (&sum)[D /
 #pragma unroll
   for (int start = 0; start < 16 * kChunks; start += 32) {
     const int index = start + lane, row = index / kChunks, chunk = index % kChunks;
-    if (first + row < end) {
-      *reinterpret_cast<uint4*>(rows + (first + row) * stride + chunk * 8) =
+    const int to = first + row + row / 4 * gap;
+    if (to < end) {
+      *reinterpret_cast<uint4*>(rows + to * stride + chunk * 8) =
           *reinterpret_cast<const uint4*>(tile + row * kPitch<D> + chunk * 8);
     }
   }

@@ -1,28 +1,21 @@
 // Hopper's warpgroup products (wgmma, sm_90a): four warps multiply a 64-row left operand at once, operands
 // read from shared memory by the tensor cores themselves, sums in registers in the layout of tile.cuh.
 //
-// A tile of rows is stored in panels of 64 columns (128 bytes), sixteen-byte pieces of row r in the order
-// piece ^ (r % 8): the 128-byte swizzle, in which the same tile serves 'by rows' (columns are summed over)
-// and 'by columns' (rows are summed over).
+// A tile of rows is stored in panels (layout.h): the 128-byte swizzle, in which the same tile serves 'by
+// rows' (columns are summed over) and 'by columns' (rows are summed over).
 #pragma once
 #include "ops/cuda/tile.cuh"
 
 namespace openwork::cuda {
 
 inline constexpr int kGroupThreads = 128;
-inline constexpr int kGroupRows = 64;
 
 template <int D>
 inline constexpr int kPanelTileBytes = kGroupRows* D * 2;
 
-// Byte offset of sixteen-byte piece `piece` of row `row` in a tile of 64 rows.
-__device__ __forceinline__ uint32_t panel_offset(int row, int piece) {
-  return (piece >> 3) * (kGroupRows * 128) + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
-}
-
 // Copies the rows of one head into tiles, 64 after 64, from row `first` on. Where a thread's pieces lie is
 // worked out once: they are kStepRows rows apart, and place_row moves bits, so a step's place is the first
-// one's plus a constant; where that constant changes row % 8, the swizzle turns too and a second base serves.
+// one's plus a constant, and the swizzle turns by what that constant changes of row % 8.
 template <class Element, int D, Order order>
 struct PanelLoader {
   static constexpr int kChunks = D / 8, kStepRows = kGroupThreads / kChunks;
@@ -31,7 +24,7 @@ struct PanelLoader {
   const Element* piece;  // this thread's first piece of the next tile
   int64_t step;          // elements from one of its pieces to the next
   int left;              // rows from this thread's first one to the end
-  uint32_t base, turned_base;
+  uint32_t base;
 
   __device__ __forceinline__ PanelLoader(const Element* rows, int64_t stride, int first, int end)
       : rows(rows) {
@@ -40,13 +33,9 @@ struct PanelLoader {
     step = kStepRows * stride;
     left = end - first - row;
     base = panel_offset(place_row<order>(row), chunk);
-    turned_base = panel_offset(place_row<order>(row) | 4, chunk) - 4 * 128;
   }
 
-  __device__ __forceinline__ uint32_t place(int row) const {
-    const int placed = place_row<order>(row);
-    return (placed & 4 ? turned_base : base) + placed * 128;
-  }
+  __device__ __forceinline__ uint32_t place(int row) const { return step_panel(base, place_row<order>(row)); }
 
   // Starts copying the next 64 rows; rows past the end are zeros.
   __device__ __forceinline__ void load_next(uint32_t tile) {
