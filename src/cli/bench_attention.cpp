@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "bench/attention_bench.h"
 #include "cli/bench.h"
 #include "cli/open.h"
-#include "ops/attention_bench.h"
 
 namespace openwork {
 namespace {

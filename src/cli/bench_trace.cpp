@@ -12,9 +12,9 @@
 #include "analyze/trace/trace.h"
 #include "analyze/trace/trace_targets.h"
 #include "base/progress.h"
+#include "bench/measure.h"
 #include "cli/bench.h"
 #include "cli/open.h"
-#include "ops/measure.h"
 
 namespace openwork {
 namespace {

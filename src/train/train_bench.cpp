@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/error.h"
+#include "bench/measure.h"
 #include "model/architecture.h"
-#include "ops/measure.h"
 #include "train/loss.h"
 #include "train/optimiser.h"
 #include "train/profile.h"

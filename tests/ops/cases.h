@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/attention_case.h"
+#include "bench/attention_case.h"
 
 namespace openwork {
 

@@ -1,12 +1,10 @@
 // Makes and runs cases of gated attention; see attention_case.h.
-#include "ops/attention_case.h"
+#include "bench/attention_case.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
-
-#include "ops/arguments.h"
 
 namespace openwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/attention_bench.h"
+#include "bench/attention_bench.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/attention_case.h"
+#include "bench/attention_case.h"
+#include "bench/measure.h"
 #include "ops/gated_attention.h"
-#include "ops/measure.h"
 
 namespace openwork {
 namespace {
@@ -48,7 +48,7 @@ std::vector<Shape> list_shapes(const AttentionBenchOptions& options) {
   return shapes;
 }
 
-using Call = std::function<GatedAttentionResult(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>;
+using Call = std::function<GatedAttentionResult(const AttentionInputs&)>;
 
 struct Way {
   std::string name;
@@ -56,30 +56,37 @@ struct Way {
   bool backward = true;
 };
 
+std::optional<Tensor> idle_of(const AttentionInputs& inputs) {
+  return inputs.idle.defined() ? std::optional(inputs.idle) : std::nullopt;
+}
+
 Call dense_call() {
-  return [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&) {
-    return GatedAttentionResult{at::scaled_dot_product_attention(q, k, v, {}, 0.0, true), {}, {}};
+  return [](const AttentionInputs& in) {
+    return GatedAttentionResult{at::scaled_dot_product_attention(in.q, in.k, in.v, {}, 0.0, true), {}, {}};
   };
 }
 
 Call gated_call(bool plain, std::string_view gate, std::optional<int64_t> seed, const Tensor& uniforms) {
   if (!plain) {
-    return [=](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b) {
-      return gated_attention(q, k, v, b, std::nullopt, gate, seed);
+    return [=](const AttentionInputs& in) {
+      return gated_attention(in.q, in.k, in.v, in.bias, idle_of(in), gate, seed);
     };
   }
-  return [=](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b) {
-    const Tensor noise = uniforms.defined() ? uniforms.narrow(0, 0, q.size(0)) : uniforms;
-    return gated_attention_with_uniforms(q, k, v, b, std::nullopt, gate, noise);
+  return [=](const AttentionInputs& in) {
+    const Tensor noise = uniforms.defined() ? uniforms.narrow(0, 0, in.q.size(0)) : uniforms;
+    return gated_attention_with_uniforms(in.q, in.k, in.v, in.bias, idle_of(in), gate, noise);
   };
 }
 
 // Out and penalty pulled back to all inputs at once, as training does.
 void run_backward(const Way& way, const AttentionInputs& inputs) {
   const at::AutoGradMode on(true);
+  AttentionInputs tracked = inputs;
   std::vector<Tensor> leaves;
-  for (const Tensor* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.bias}) leaves.push_back(tensor->detach().requires_grad_());
-  const GatedAttentionResult result = way.call(leaves[0], leaves[1], leaves[2], leaves[3]);
+  for (Tensor* tensor : {&tracked.q, &tracked.k, &tracked.v, &tracked.bias, &tracked.idle}) {
+    if (tensor->defined()) leaves.push_back(*tensor = tensor->detach().requires_grad_());
+  }
+  const GatedAttentionResult result = way.call(tracked);
   if (!result.penalty.defined()) {
     torch::autograd::grad({result.out}, {leaves[0], leaves[1], leaves[2]}, {inputs.grad_out});
     return;
@@ -93,17 +100,17 @@ double relative_error(const Way& way, const AttentionInputs& inputs, std::string
   if (inputs.q.size(2) > kLargest) return -1;
   const at::NoGradGuard no_grad;
   const auto first = [](const Tensor& x) { return x.narrow(0, 0, 1); };
-  const Tensor out = way.call(first(inputs.q), first(inputs.k), first(inputs.v), inputs.bias).out.narrow(1, 0, 1).to(at::kDouble);
-  const auto wide = [&](const Tensor& x) { return first(x).narrow(1, 0, 1).to(at::kDouble); };
-  Tensor wanted;
-  if (gate.empty()) {
-    wanted = at::scaled_dot_product_attention(wide(inputs.q), wide(inputs.k), wide(inputs.v), {}, 0.0, true);
-  } else {
-    // Head 0's uniforms do not depend on how many heads there are.
-    wanted = gated_attention_reference(wide(inputs.q), wide(inputs.k), wide(inputs.v),
-                                       inputs.bias.narrow(0, 0, 1).to(at::kDouble), std::nullopt, gate, seed)
-                 .out;
+  AttentionInputs one = inputs;
+  one.q = first(inputs.q), one.k = first(inputs.k), one.v = first(inputs.v);
+  const Tensor out = way.call(one).out.narrow(1, 0, 1).to(at::kDouble);
+  // Head 0's uniforms do not depend on how many heads there are.
+  for (Tensor* tensor : {&one.q, &one.k, &one.v}) *tensor = tensor->narrow(1, 0, 1).to(at::kDouble);
+  for (Tensor* tensor : {&one.bias, &one.idle}) {
+    if (tensor->defined()) *tensor = tensor->narrow(0, 0, 1).to(at::kDouble);
   }
+  const Tensor wanted =
+      gate.empty() ? dense_call()(one).out
+                   : gated_attention_reference(one.q, one.k, one.v, one.bias, idle_of(one), gate, seed).out;
   return ((out - wanted).norm() / wanted.norm().clamp_min(1e-30)).item<double>();
 }
 
@@ -119,10 +126,11 @@ class Bench {
     // The plain form stores several T x T tensors per head: run it where they fit.
     const bool fits = static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * shape.T) <= 6e8;
     constexpr int64_t kSeed = 1234;
-    constexpr double kLogProbBias = 5;  // where post-training starts: a few percent open
-    for (const std::string_view gate : {kGateScore, kGateLogProb}) {
+    constexpr double kStartingBias = 5, kStartingIdle = 5;  // where post-training starts: a few percent open
+    for (const std::string_view gate : {kGateScore, kGateLogProb, kGateIdle}) {
       AttentionInputs gated = inputs;
-      if (gate == kGateLogProb) gated.bias = inputs.bias + kLogProbBias;
+      if (gate != kGateScore) gated.bias = inputs.bias + kStartingBias;
+      if (gate == kGateIdle) gated.idle = at::full_like(inputs.bias, kStartingIdle);
       for (const bool sampled : {false, true}) {
         const std::optional<int64_t> seed = sampled ? std::optional<int64_t>(kSeed) : std::nullopt;
         const std::string ending = std::string(gate) + (sampled ? " sampled" : " hard");
@@ -178,8 +186,8 @@ class Bench {
     row.way = way.name;
     {
       const at::NoGradGuard no_grad;
-      row.forward_ms = median_ms([&] { way.call(inputs.q, inputs.k, inputs.v, inputs.bias); }, options_.device, options_.repeats);
-      const GatedAttentionResult result = way.call(inputs.q, inputs.k, inputs.v, inputs.bias);
+      row.forward_ms = median_ms([&] { way.call(inputs); }, options_.device, options_.repeats);
+      const GatedAttentionResult result = way.call(inputs);
       const double pairs = static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * (shape.T + 1) / 2);
       if (result.active.defined()) row.open_share = result.active.sum().item<double>() / pairs;
     }

@@ -1,4 +1,4 @@
-#include "ops/measure.h"
+#include "bench/measure.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
