@@ -35,18 +35,23 @@ AttentionResult attend_gated(const AttentionCall& call) {
   return {result.out, result.penalty, result.active};
 }
 
+// What sums are formed in: float32, float64 where the model is.
+at::ScalarType wide_dtype(const Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 // r g of every edge, [B, H, T, K], of scores S that are -infinity where a key is hidden. What gate `idle` has
 // beyond logprob is log sigmoid(L - a) <= 0, which is 0 for a = -infinity, -infinity for a = +infinity and
 // about L - a for a large a: never inf - inf, as L, the row's log-sum-exp over its keys, is finite.
 Tensor find_gates(const AttentionCall& call, const Tensor& S) {
-  const auto by_head = [](const Tensor& x) { return x.to(at::kFloat).view({1, -1, 1, 1}); };  // [1, H, 1, 1]
+  const at::ScalarType wide = wide_dtype(S);
+  const auto by_head = [wide](const Tensor& x) { return x.to(wide).view({1, -1, 1, 1}); };  // [1, H, 1, 1]
   Tensor b = by_head(call.gate_bias);
   if (call.gate == GateKind::kIdle) {
-    const Tensor L = S.to(at::kFloat).logsumexp(-1, true);  // [B, H, T, 1]
+    const Tensor L = S.to(wide).logsumexp(-1, true);  // [B, H, T, 1]
     b = b + at::log_sigmoid(L - by_head(call.gate_idle));
   }
-  const Tensor g =
-      (call.gate == GateKind::kScore ? S.to(at::kFloat) : at::log_softmax(S, -1, at::kFloat)) + b;
+  const Tensor g = (call.gate == GateKind::kScore ? S.to(wide) : at::log_softmax(S, -1, wide)) + b;
   return call.draw.sharpness == 1 ? g : g * call.draw.sharpness;
 }
 
@@ -71,7 +76,7 @@ AttentionResult attend_written_out(const AttentionCall& call) {
 
   Tensor S = at::matmul(call.q, k.transpose(-2, -1)) * call.scale;  // [B, H, T, K]
   S = tap(call.taps, Site::kScores, call.layer, S.masked_fill(hidden, -std::numeric_limits<float>::infinity()));
-  Tensor P = at::softmax(S, -1, at::kFloat);
+  Tensor P = at::softmax(S, -1, wide_dtype(S));
   AttentionResult result;
   if (call.gate != GateKind::kNone) {
     const Tensor g = find_gates(call, S);
