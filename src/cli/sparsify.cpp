@@ -50,8 +50,8 @@ void settle_target(SparsifyOptions& options, const CLI::App& verb) {
     fail_input("--target-from-control without --control", "command line", "give both");
   if (run.target == TargetKind::kControl || run.frontier > 0) run.control = true;
   if (run.frontier > 0 && run.loop.steps > 0 && run.loop.steps < run.frontier) {
-    fail_input(fmt::format("{} steps cannot be shared by {} points", run.loop.steps, run.frontier), "--frontier",
-               "give more --steps");
+    fail_input(fmt::format("{} steps cannot be shared by {} points", run.loop.steps, run.frontier),
+               "--frontier", "give more --steps");
   }
   if (run.target_from_control) return;
   // The gap to the training loss is measured on the way (train/target.h).
@@ -122,7 +122,8 @@ void add_gate_options(CLI::App& verb, SparsifyOptions& options) {
       ->check(between(0.0, 10.0))
       ->type_name("X")
       ->capture_default_str();
-  verb.add_option("--idle", run.gate_idle, "score of the idle key at the start (default: the model's own, else 5)")
+  verb.add_option("--idle", run.gate_idle,
+                  "score of the idle key at the start (default: the model's own, else 5)")
       ->check(between(-1e4, 1e4))
       ->type_name("A");
   verb.add_option("--idle-end", run.gate_idle_end,
@@ -153,23 +154,26 @@ void add_target_options(CLI::App& verb, SparsifyOptions& options) {
                                "end at the held-out loss of the base or of the dense control, gates hard")
                    ->check(CLI::IsMember({"base", "control"}))
                    ->capture_default_str();
-  auto* tolerance =
-      verb.add_option("--tolerance", run.tolerance, "plus X nats/token")->type_name("X")->capture_default_str();
+  auto* tolerance = verb.add_option("--tolerance", run.tolerance, "plus X nats/token")
+                        ->type_name("X")
+                        ->capture_default_str();
   auto* target = verb.add_option("--target-loss", run.target_loss, "or at X nats/token, held out, gates hard")
                      ->check(between(0.0, 1e3))
                      ->type_name("X")
                      ->excludes(kind)
                      ->excludes(tolerance);
-  auto* follow = verb.add_flag("--target-from-control", run.target_from_control,
-                               "or, with --control: stay within the tolerance of its training loss, step by step")
-                     ->excludes(target)
-                     ->excludes(kind);
+  auto* follow =
+      verb.add_flag("--target-from-control", run.target_from_control,
+                    "or, with --control: stay within the tolerance of its training loss, step by step")
+          ->excludes(target)
+          ->excludes(kind);
   verb.add_option("--target-slack", run.target_slack,
                   "allow X more while the learning rate is high (default: 0.03, with a control 0)")
       ->type_name("X");
-  verb.add_option("--frontier", run.frontier,
-                  "N models, each from the last and sparser: targets from the control's loss + 0.03 to the base's; "
-                  "the length of the run is shared")
+  verb.add_option(
+          "--frontier", run.frontier,
+          "N models, each from the last and sparser: targets from the control's loss + 0.03 to the base's; "
+          "the length of the run is shared")
       ->check(between(1, 64))
       ->type_name("N")
       ->excludes(kind)
@@ -267,7 +271,8 @@ void add_sparsify_verb(CLI::App& app) {
       "Training aims at the target plus the gap between training and held-out loss, measured on the way.\n"
       "Examples:\n"
       "  openwork sparsify gpt2 --data text.jsonl --minutes 20 --out sparse-gpt2\n"
-      "  openwork sparsify openwork-8m --data train.txt.xz --target control --tolerance 0.02 --minutes 20 --out "
+      "  openwork sparsify openwork-8m --data train.txt.xz --target control --tolerance 0.02 --minutes 20 "
+      "--out "
       "sparse-8m\n"
       "  openwork sparsify gpt2 --data text.jsonl --frontier 3 --minutes 60 --out frontier\n"
       "  openwork sparsify big/ --lora 64 --data text.jsonl --steps 2000 --out adapter --resume");

@@ -19,7 +19,7 @@ struct TrainingOptions {
   int64_t context = 0, data_tokens = 0, held_out_blocks = 400;
   int64_t batch_tokens = 16384;  // 0: 65536 on a GPU, 16384 on the CPU
   std::vector<int64_t> lengths;  // of blocks, where they are mixed
-  double learning_rate = 0;  // 0: the verb's own default
+  double learning_rate = 0;      // 0: the verb's own default
   CLI::App* verb = nullptr;
 };
 

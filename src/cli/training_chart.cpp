@@ -98,7 +98,8 @@ draw::Figure draw_training(const RunReport& report) {
   if (!report.frontier.empty()) figures.push_back(draw_frontier(report));
   const Evaluation& result = report.result.held_out;
   draw::Caption caption;
-  caption.title = fmt::format("{} of {}", report.verb, std::filesystem::path(report.model).filename().string());
+  caption.title =
+      fmt::format("{} of {}", report.verb, std::filesystem::path(report.model).filename().string());
   caption.subtitle = fmt::format("held out: {:.4f} nats per token, {:.3f} % of edges kept",
                                  result.nats_per_token, 100 * result.kept_edges);
   caption.note = fmt::format("{} held-out blocks of {} tokens; {} training tokens; seed {}", result.blocks,

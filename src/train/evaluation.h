@@ -29,12 +29,13 @@ struct Evaluation {
   double nats_per_token = 0, low = 0, high = 0;  // 95 % interval, documents resampled
   double bits_per_byte = 0;
   double kept_edges = 1;  // share of all causal pairs of all heads; 1 for a dense model
-  std::array<std::optional<double>, kRowRanges.size()> kept_edges_by_row;  // none: no block has such a row
+  // The same in some rows of a block alone; nothing where it has no such row.
+  std::array<std::optional<double>, kRowRanges.size()> kept_edges_by_row = {};
   // Means over the program's sample prompts, where they were measured: the share of a prompt's causal pairs
   // that is kept, and the number of heads that keep at least one.
-  std::optional<double> prompt_kept_edges, prompt_open_heads;
+  std::optional<double> prompt_kept_edges = {}, prompt_open_heads = {};
   int64_t open_heads = 0, closed_heads = 0;                    // above kOpenShare; keep none
-  std::vector<std::vector<double>> heads;                      // kept share [layer][head]
+  std::vector<std::vector<double>> heads = {};                 // kept share [layer][head]
   int64_t tokens = 0, documents = 0, blocks = 0, context = 0;  // tokens: predicted
   double seconds = 0;                                          // that measuring took
 

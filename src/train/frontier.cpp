@@ -80,9 +80,8 @@ void run_frontier(const SharedRun& run, const Transformer& base, const LoopOptio
     report.frontier.push_back({fmt::format("point-{}", point), wanted, report.result, tokens});
     report.target->wanted = wanted;
   }
-  loop.ranks->run_first([&] {
-    copy_point(options.out / fmt::format("point-{}", options.frontier), options.out);
-  });
+  loop.ranks->run_first(
+      [&] { copy_point(options.out / fmt::format("point-{}", options.frontier), options.out); });
 }
 
 }  // namespace openwork

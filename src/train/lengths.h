@@ -1,6 +1,7 @@
 // Blocks of mixed lengths. A step's batch is rows of `context` tokens; row r is cut into blocks of
-// lengths[r mod L] tokens, so that every length has its share of the tokens and all tokens are trained on. Each
-// length is one call, whose samples are counted over the whole step (`first`), however ranks and passes cut it.
+// lengths[r mod L] tokens, so that every length has its share of the tokens and all tokens are trained on.
+// Each length is one call, whose samples are counted over the whole step (`first`), however ranks and passes
+// cut it.
 //   LengthPlan plan({64, 256, 1024}, 1024);
 //   for (const LengthCall& call : plan.calls(first_row, rows)) tokens = plan.cut(rows_of_the_pass, call);
 #pragma once

@@ -115,8 +115,7 @@ class Loop {
     StepSums sums = start_sums();
     for (int64_t pass = 0; pass < options_.accumulate; ++pass) {
       const int64_t first = ranks_.rank() * part + pass * rows;
-      const Tensor tokens =
-          batches_.read(step_ * options_.batch + first, rows).to(weights_.options().device);
+      const Tensor tokens = batches_.read(step_ * options_.batch + first, rows).to(weights_.options().device);
       const std::vector<LengthCall> calls = lengths_.calls(first, rows);
       for (size_t n = 0; n < calls.size(); ++n)
         run_call(calls[n], tokens, now, pass + 1 == options_.accumulate && n + 1 == calls.size(), sums);
@@ -147,7 +146,8 @@ class Loop {
 
   // One length of one pass, forward and backward; `last` of the rank's step.
   void run_call(const LengthCall& call, const Tensor& rows, double now, bool last, StepSums& sums) {
-    const double share = static_cast<double>(call.rows) / static_cast<double>(options_.batch);  // of the tokens
+    const double share =
+        static_cast<double>(call.rows) / static_cast<double>(options_.batch);  // of the tokens
     LossOptions terms = options_.loss;
     if (hard_) terms.penalty_weight = 0;  // nothing would hold against it (schedule.h)
     const PassLoss loss =
@@ -315,8 +315,9 @@ class Loop {
     if (!latest || weights_.config().gate == GateKind::kNone) return;
     const int saved = checkpoints_.read_state(*latest).value("noise", 1);
     if (saved == kGateNoise) return;
-    fail_input(fmt::format("the checkpoint has gate noise {}, but this program draws noise {}", saved, kGateNoise),
-               options_.folder.string(), "finish the run with the program that began it, or choose another --out");
+    fail_input(
+        fmt::format("the checkpoint has gate noise {}, but this program draws noise {}", saved, kGateNoise),
+        options_.folder.string(), "finish the run with the program that began it, or choose another --out");
   }
 
   LoopResult summarise() const {

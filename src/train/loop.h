@@ -1,7 +1,7 @@
 // The training loop, the same for sparsify, its dense control and pretrain. A step:
 //   1. samples step * batch ... of the data, shared by the ranks, each in `accumulate` passes of one call per
-//      length (lengths.h); a call knows its samples' places in the batch, so that gates are drawn the same however
-//      the batch is cut
+//      length (lengths.h); a call knows its samples' places in the batch, so that gates are drawn the same
+//      however the batch is cut
 //   2. loss and backward (loss.h), gradients summed in one flat float32 buffer (weights.h) and over ranks
 //      (gradient_exchange.h)
 //   3. clip and AdamW (optimiser.h), the multiplier (multiplier.h), the compute copy of the weights
@@ -47,20 +47,20 @@ struct LoopOptions {
   std::string name = "train";    // of the progress bar
   std::filesystem::path folder;  // metrics.jsonl, checkpoints/
   uint64_t seed = 0;
-  int64_t batch = 16;                             // rows of the context's length in a step, of all ranks
-  std::vector<int64_t> lengths;                   // of the blocks that rows are cut into; none: whole rows
-  int64_t accumulate = 1;                         // passes that each rank cuts its part into
-  int64_t steps = 0;                              // the run ends after these, or after
-  double minutes = 0;                             // this much training
-  double learning_rate = 3e-4;                    // peak
-  double bias_rate = 1e-2, idle_rate = 1e-2;      // peaks of learned gate biases and idle scores
+  int64_t batch = 16;                         // rows of the context's length in a step, of all ranks
+  std::vector<int64_t> lengths;               // of the blocks that rows are cut into; none: whole rows
+  int64_t accumulate = 1;                     // passes that each rank cuts its part into
+  int64_t steps = 0;                          // the run ends after these, or after
+  double minutes = 0;                         // this much training
+  double learning_rate = 3e-4;                // peak
+  double bias_rate = 1e-2, idle_rate = 1e-2;  // peaks of learned gate biases and idle scores
   Schedule schedule;
   AdamWOptions adamw;
   LossOptions loss;
   std::optional<MultiplierOptions> multiplier;  // none: plain cross-entropy
   double target = 0;                            // the multiplier's: a training loss, in nats
   LossCurve target_curve;  // where given, the target is this run's loss at the same step, plus `target`
-  std::optional<HeldOutTarget> held_out_target;  // where given, it is this plus the gap instead of both
+  std::optional<HeldOutTarget> held_out_target;    // where given, it is this plus the gap instead of both
   int64_t log_every = 10, checkpoint_every = 500;  // steps
   // Held-out loss and kept edges (hard gates) of the weights as they are, at `measurements` equal shares of
   // the run; the next line of metrics tells them. The same on all ranks.
@@ -76,7 +76,7 @@ struct LoopResult {
   int64_t steps = 0, tokens = 0;
   double seconds = 0;  // of training, those before a resume too
   double tokens_per_second = 0;
-  int signal = 0;  // SIGINT or SIGTERM where one ended the run early
+  int signal = 0;                           // SIGINT or SIGTERM where one ended the run early
   double lambda = 0, loss = 0, target = 0;  // at the last line of metrics.jsonl: loss and target of training
   double gap = 0;                           // of the last measurement, where there is a held-out target
 };

@@ -2,10 +2,10 @@
 // logged.
 //   loss = (w * (penalty + W * phi(penalty)) + lambda * CE + D * KL) / (1 + lambda)          with gates
 //   loss = CE                                                                               without
-// penalty is the mean over samples, layers and heads of METHOD 1's; phi (head_penalty.h) is taken head by head
-// and sample by sample, or its slope at the batch's mean weighs each head's penalty, so that a step is the same
-// however it is cut into passes. KL is from the dense model's next-token probabilities to the trained model's,
-// mean over tokens.
+// penalty is the mean over samples, layers and heads of METHOD 1's; phi (head_penalty.h) is taken head by
+// head and sample by sample, or its slope at the batch's mean weighs each head's penalty, so that a step is
+// the same however it is cut into passes. KL is from the dense model's next-token probabilities to the
+// trained model's, mean over tokens.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -19,7 +19,7 @@ struct LossOptions {
   double head_penalty = 0;    // W
   HeadForm head_form = HeadForm::kSqrt;
   bool head_over_batch = false;  // phi of the batch's mean: compute_pass_loss is given its slopes
-  double distill = 0;         // D
+  double distill = 0;            // D
 };
 
 struct PassLoss {
@@ -31,9 +31,9 @@ struct PassLoss {
   Tensor active;         // [layers, heads] open gates, summed over samples; undefined without gates
 };
 
-// tokens [samples, T + 1]; lambda undefined: plain cross-entropy; dense: the teacher, or null; slopes [layers,
-// heads]: phi' of each head's mean in the step before, undefined where phi is taken sample by sample; taps: of
-// the trained model's pass.
+// tokens [samples, T + 1]; lambda undefined: plain cross-entropy; dense: the teacher, or null; slopes
+// [layers, heads]: phi' of each head's mean in the step before, undefined where phi is taken sample by
+// sample; taps: of the trained model's pass.
 PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens,
                            const GateDraw& draw, const Tensor& lambda, const LossOptions& options,
                            const Tensor& slopes = {}, const Taps* taps = nullptr);

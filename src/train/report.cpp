@@ -39,11 +39,10 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
                      result.nats_per_token - report.control->held_out.nats_per_token));
   }
   if (report.target)
-    line(
-        fmt::format("held-out loss wanted: {:.4f}, reached: {:.4f}; training loss above it on the way: {:.4f}; "
-                    "multiplier at the end: {:.4g}",
-                    report.target->wanted, result.nats_per_token, report.target->gap,
-                    report.result.training.lambda));
+    line(fmt::format(
+        "held-out loss wanted: {:.4f}, reached: {:.4f}; training loss above it on the way: {:.4f}; "
+        "multiplier at the end: {:.4g}",
+        report.target->wanted, result.nats_per_token, report.target->gap, report.result.training.lambda));
   for (const FrontierPoint& point : report.frontier) {
     const Evaluation& e = point.model.held_out;
     line(fmt::format("{}: wanted {:.4f}, reached {:.4f}, {:.3f} % of edges, {} open heads, {} tokens in all",

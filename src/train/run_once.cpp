@@ -108,7 +108,8 @@ TrainedModel train_once(const SharedRun& run, const LoopOptions& loop,
   Ranks& ranks = *loop.ranks;
   if (ranks.decide(loop.resume && fs::exists(file))) {
     const nlohmann::json saved = read_json_file(file);
-    if (saved.contains("kept_edges_by_row")) return trained_model_from_json(saved);  // else of an older program
+    if (saved.contains("kept_edges_by_row"))
+      return trained_model_from_json(saved);  // else of an older program
   }
   const TrainedModel result = train_and_measure(run, start(), loop);
   if (result.training.signal == 0)

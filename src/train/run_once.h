@@ -1,5 +1,5 @@
-// One training run of a folder, from its starting point to its measurement: what the dense control, the sparse
-// model and each point of a frontier have in common.
+// One training run of a folder, from its starting point to its measurement: what the dense control, the
+// sparse model and each point of a frontier have in common.
 #pragma once
 #include <filesystem>
 

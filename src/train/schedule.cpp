@@ -31,8 +31,8 @@ double Schedule::learning_rate(double progress) const {
 
 bool Schedule::hard_gates(double progress, int64_t step) const {
   if (!is_annealing(progress)) return false;
-  // The share of hard steps about here. Sampled steps go on nearly to the end: they alone close gates, and what
-  // they no longer close, the falling learning rate gives away as a loss below the target.
+  // The share of hard steps about here. Sampled steps go on nearly to the end: they alone close gates, and
+  // what they no longer close, the falling learning rate gives away as a loss below the target.
   const double share = (progress - (1 - noise_anneal)) / (0.9 * noise_anneal);
   // Multiples of the golden ratio spread the hard steps evenly among the sampled ones.
   const double turn = static_cast<double>(step) * 0.6180339887498949;

@@ -1,10 +1,10 @@
 // How a run changes as it goes, as functions of its progress p (the share of it that is done, 0 to 1):
 //   learning rate    warm-up, stable, decay: rises linearly, stays, falls linearly to 0 over the last share
-//   noise            gates are sampled until the last `noise_anneal` share; over its first nine tenths ever more
-//                    steps have hard gates, in its last tenth all of them
+//   noise            gates are sampled until the last `noise_anneal` share; over its first nine tenths ever
+//                    more steps have hard gates, in its last tenth all of them
 //   gate bias        moves by bias_shift in all, linearly, and has arrived when the decay begins; so does the
 //                    score of the idle key, by idle_shift
-//   sharpness        through the powers of two from `sharpness` to `sharpness_end`, each an equal share of the run
+//   sharpness        the powers of two from `sharpness` to `sharpness_end`, an equal share of the run each
 //   target           target + slack while the learning rate is high; the slack goes as the rate falls
 // Sampled gates keep about twice the edges of hard ones, so a run must end on hard ones. But a hard gate has no
 // slope: only the penalty would move it, and it would close for good. So hard steps follow the loss alone,
@@ -19,9 +19,9 @@ struct Schedule {
   double warmup = 0.02;  // shares of the run
   double decay = 0.2;
   double noise_anneal = 0.3;
-  double rounding = 0;      // where the result is saved compactly: the last share trains the rounded weights
-  double bias_shift = 0;    // added to every gate bias by the end
-  double idle_shift = 0;    // and to every idle score
+  double rounding = 0;    // where the result is saved compactly: the last share trains the rounded weights
+  double bias_shift = 0;  // added to every gate bias by the end
+  double idle_shift = 0;  // and to every idle score
   double sharpness = 1, sharpness_end = 1;  // 1, 2 or 4: what the kernels know
   double target_slack = 0;  // nats allowed above the target at the full learning rate
 

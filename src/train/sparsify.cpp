@@ -25,8 +25,8 @@ Transformer open_start(const RunOptions& options) {
   return load_model(options.model_path);
 }
 
-// Phase 1: the base on all held-out blocks, and how much more that is than on those measured on the way, which
-// are shifted by it. Measured once: a resumed run reads it.
+// Phase 1: the base on all held-out blocks, and how much more that is than on those measured on the way,
+// which are shifted by it. Measured once: a resumed run reads it.
 Evaluation measure_base(SharedRun& run, const Transformer& base) {
   const RunOptions& options = run.options;
   const fs::path file = options.out / "base.json";
@@ -80,7 +80,9 @@ void settle_target(const RunOptions& options, RunReport& report, LoopOptions& lo
   if (report.control) target.control = control(), target.margin = of_control ? options.tolerance : kSlack;
   loop.held_out_target = target;
   loop.schedule.target_slack = options.target_slack.value_or(report.control ? 0 : kSlack);
-  report.target = RunTarget{options.target_loss ? "loss" : of_control ? "control" : "base",
+  report.target = RunTarget{options.target_loss ? "loss"
+                            : of_control        ? "control"
+                                                : "base",
                             options.target_loss ? 0 : options.tolerance, target.wanted};
   if (options.frontier == 0) note(fmt::format("target: {:.4f} nats/token held out", target.wanted));
 }
@@ -118,8 +120,8 @@ void run_itself(SharedRun& run, const Transformer& base, LoopOptions loop, RunRe
   } else if (options.frontier > 0) {
     run_frontier(run, base, loop, report);
   } else {
-    report.result = train_and_measure(
-        run, put_gates(base, options.gate, options.gate_bias, options.gate_idle), loop);
+    report.result =
+        train_and_measure(run, put_gates(base, options.gate, options.gate_bias, options.gate_idle), loop);
   }
   if (report.target) report.target->gap = report.result.training.gap;
 }

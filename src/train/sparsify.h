@@ -3,7 +3,7 @@
 //   data/            the tokenised documents (batches.h)
 //   base.json        the base on the held-out blocks, so that a resumed run need not measure it again
 //   control/         the dense control: its checkpoints, metrics, weights and result.json
-//   point-1/ ...     the points of a frontier (frontier.h), each like the control; OUT is then the last of them
+//   point-1/ ...     the points of a frontier (frontier.h), each like the control; OUT is the last of them
 //   checkpoints/     the newest two of the run (checkpoint.h);  metrics.jsonl a line per interval
 //   config.json, model.safetensors (or adapter_config.json, adapter_model.safetensors), tokenizer.json   the
 //   result report.json, report.md
@@ -30,14 +30,14 @@ struct RunOptions {
   GateKind gate = GateKind::kIdle;               // kNone: pretrain
   std::optional<double> gate_bias, gate_bias_end;  // start and end; the kind's default, and the start
   std::optional<double> gate_idle, gate_idle_end;  // likewise the score of the idle key
-  // The held-out loss to end at, gates hard: target_loss, or that of the base or the control plus `tolerance`.
+  // The held-out loss to end at, gates hard: target_loss, or the base's or the control's plus `tolerance`.
   TargetKind target = TargetKind::kBase;
   std::optional<double> target_loss;
   double tolerance = 0;
-  std::optional<double> target_slack;  // above it while the rate is high; 0.03, or 0 where a control shows the way
-  bool target_from_control = false;    // instead: the control's training loss at the same step, plus `tolerance`
-  bool control = false;                // train one: the last two, and a frontier, want it
-  int64_t frontier = 0;                // points; 0: one run
+  std::optional<double> target_slack;  // above it while the rate is high; 0.03, or 0 beside a control
+  bool target_from_control = false;    // the control's training loss at the same step instead
+  bool control = false;           // train one: the last two, and a frontier, want it
+  int64_t frontier = 0;           // points; 0: one run
   std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
   LoopOptions loop;  // its folder, name, identity and target are set here

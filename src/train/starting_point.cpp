@@ -39,7 +39,8 @@ StartingPoint remove_gates(const Transformer& base) {
   StartingPoint start{base.config(), {}};
   start.config.gate = GateKind::kNone;
   const std::map<std::string, Tensor> own(base.parameters().begin(), base.parameters().end());
-  for (const ParameterSpec& spec : specs_of(start.config)) start.parameters.emplace_back(spec.name, own.at(spec.name));
+  for (const ParameterSpec& spec : specs_of(start.config))
+    start.parameters.emplace_back(spec.name, own.at(spec.name));
   return start;
 }
 

@@ -18,7 +18,8 @@ StartingPoint put_gates(const Transformer& base, GateKind gate, std::optional<do
                         std::optional<double> idle = std::nullopt);
 StartingPoint remove_gates(const Transformer& base);
 
-// Where a bias starts when nobody says: 5 for idle and logprob (an edge is open when P > exp(-5)), 4 for score.
+// Where a bias starts when nobody says: 5 for idle and logprob (an edge is open when P > exp(-5)), 4 for
+// score.
 double default_gate_bias(GateKind gate);
 inline constexpr double kDefaultIdle = 5;  // and the score of the idle key
 

@@ -37,9 +37,8 @@ bool Measurements::is_due(double progress) {
 }
 
 void Measurements::take(const HeldOutPoint& point, std::optional<double> training_loss, int64_t tokens) {
-  line_ = {{"held_out_loss", point.loss},
-           {"held_out_kept_edges", point.kept_edges},
-           {"held_out_tokens", tokens}};
+  line_ = {
+      {"held_out_loss", point.loss}, {"held_out_kept_edges", point.kept_edges}, {"held_out_tokens", tokens}};
   if (!training_loss) return;
   gap_ = *training_loss - point.loss;
   line_["gap"] = gap_;

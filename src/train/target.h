@@ -1,7 +1,7 @@
 // What a run of sparsify aims at. A target is a held-out loss with hard gates; the training loss that leads
-// there stands higher (other text, sampled gates, a learning rate that is not zero yet), so the run is measured
-// on held-out blocks on its way, at equal shares of it, and the multiplier's target is
-//   wanted + gap,   gap = smoothed training loss - held-out loss, at the latest measurement (0.15 before the first)
+// there stands higher (other text, sampled gates, a learning rate that is not zero yet), so the run is
+// measured on held-out blocks on its way, at equal shares of it, and the multiplier's target is
+//   wanted + gap,   gap = smoothed training loss - held-out loss, at the latest measurement (at first 0.15)
 // While the learning rate is high not even a dense model has the loss that it ends with. Where a control was
 // trained its held-out loss at the same share of the run, plus a margin, stands for `wanted` as long as it is
 // above it; else the schedule's slack (schedule.h) does.

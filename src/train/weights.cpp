@@ -112,8 +112,8 @@ void TrainedWeights::place(const NamedTensors& start, const NamedTensors& origin
     if (it != given.end()) master(tensor).copy_(it->second);
     if (options_.delta && tensor.shape.size() == 2) {
       const auto before = from.find(tensor.name);
-      origin_.emplace_back(tensor.name, before != from.end() ? before->second.to(wide).clone()
-                                                             : master(tensor).clone());
+      origin_.emplace_back(tensor.name,
+                           before != from.end() ? before->second.to(wide).clone() : master(tensor).clone());
     }
     if (tensor.name.ends_with(".lora_A.weight")) {
       master(tensor).copy_(draw_lora_a(tensor.shape, mix_seed(options_.seed, number++)));

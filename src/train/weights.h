@@ -4,8 +4,8 @@
 //   [ matrices, with weight decay | norms, biases, embeddings | gate biases | idle scores ]
 // The model computes with leaves that are views: of the master itself in float32, of a bfloat16 copy
 // otherwise (refresh() copies, collect_gradients() adds the copy's gradients to the float32 ones). Gate
-// biases and idle scores are float32 always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B A, and the
-// model's own weights are frozen.
+// biases and idle scores are float32 always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B
+// A, and the model's own weights are frozen.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -44,8 +44,8 @@ struct TrainedTensor {
 
 class TrainedWeights {
  public:
-  // `start`: the model's parameters in list_parameters' order, anywhere, in any floating-point dtype. `origin`:
-  // what a delta plan's changes are counted from, by name; empty: the start itself.
+  // `start`: the model's parameters in list_parameters' order, anywhere, in any floating-point dtype.
+  // `origin`: what a delta plan's changes are counted from, by name; empty: the start itself.
   TrainedWeights(ModelConfig config, const NamedTensors& start, const WeightOptions& options,
                  const NamedTensors& origin = {});
 
@@ -62,7 +62,7 @@ class TrainedWeights {
   void zero_gradients();
   void collect_gradients();                            // after each backward pass
   void collect_gradients(int64_t begin, int64_t end);  // a range of the flat buffer, where that much is ready
-  void shift(Segment segment, double amount);  // of gate biases or idle scores: adds to each
+  void shift(Segment segment, double amount);          // of gate biases or idle scores: adds to each
 
   const Tensor& masters() const { return masters_; }      // [N] float32
   const Tensor& gradients() const { return gradients_; }  // [N] float32

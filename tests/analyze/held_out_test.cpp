@@ -95,7 +95,8 @@ TEST_P(HeldOutRows, AreCountedAsTappedPassesCountThem) {
       }
       ASSERT_EQ(result.kept_edges_by_row[n].has_value(), pairs > 0)
           << kRowRanges[n].name << " of " << context;
-      if (pairs > 0) EXPECT_NEAR(*result.kept_edges_by_row[n], kept / pairs, 1e-9) << kRowRanges[n].name;
+      const double share = pairs > 0 ? kept / pairs : 0;
+      EXPECT_NEAR(result.kept_edges_by_row[n].value_or(0), share, 1e-9) << kRowRanges[n].name;
     }
   }
 }

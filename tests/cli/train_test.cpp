@@ -299,14 +299,18 @@ TEST(Sparsify, ARunByTheClockGoesOnWhereItStopped) {
   EXPECT_LT(last, 6);
   EXPECT_LT(lines.back().at("learning_rate").get<double>(), 0.5e-3);  // the schedule ended with it
   EXPECT_LT(nlohmann::json::parse(read_file(scratch / "timed/report.json"))
-                .at("sparse").at("training").at("seconds").get<double>(), 6);
+                .at("sparse")
+                .at("training")
+                .at("seconds")
+                .get<double>(),
+            6);
 }
 
 TEST(Sparsify, TheControlsLossIsATarget) {
   const ScratchFolder scratch;
   write_small_model(scratch);
-  const ProgramResult result = run_openwork(
-      small_run(scratch, "out", {"--quiet", "--target", "control", "--tolerance", "0.05", "--log-every", "1"}));
+  const ProgramResult result = run_openwork(small_run(
+      scratch, "out", {"--quiet", "--target", "control", "--tolerance", "0.05", "--log-every", "1"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "out/report.json"));
   EXPECT_EQ(report.at("target").at("kind"), "control");
@@ -337,10 +341,14 @@ TEST(Sparsify, AFrontierLeavesAModelAtEveryPoint) {
     ASSERT_EQ(eval.exit_code, 0) << eval.err;
     EXPECT_NEAR(eval.json().at("models").at(0).at("nats_per_token").get<double>(),
                 frontier[n].at("held_out_loss").get<double>(), 1e-9);
-    for (const char* key : {"target", "kept_edges", "open_heads"}) EXPECT_TRUE(frontier[n].contains(key)) << key;
-    if (n > 0) EXPECT_GT(frontier[n].at("target"), frontier[n - 1].at("target"));
+    for (const char* key : {"target", "kept_edges", "open_heads"})
+      EXPECT_TRUE(frontier[n].contains(key)) << key;
+    if (n > 0) {
+      EXPECT_GT(frontier[n].at("target"), frontier[n - 1].at("target"));
+    }
   }
-  EXPECT_NEAR(frontier[0].at("target"), report.at("control").at("nats_per_token").get<double>() + 0.03, 1e-12);
+  EXPECT_NEAR(frontier[0].at("target"), report.at("control").at("nats_per_token").get<double>() + 0.03,
+              1e-12);
   EXPECT_EQ(sha256_of_file(scratch / "out/model.safetensors"),
             sha256_of_file(scratch / "out/point-3/model.safetensors"));
   EXPECT_TRUE(fs::exists(scratch / "out/report.svg"));
@@ -354,7 +362,8 @@ TEST(Sparsify, AFrontierLeavesAModelAtEveryPoint) {
   resumed.push_back("--resume");
   const ProgramResult again = run_openwork(small_run(scratch, "cut", resumed));
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_EQ(sha256_of_file(scratch / "cut/model.safetensors"), sha256_of_file(scratch / "out/model.safetensors"));
+  EXPECT_EQ(sha256_of_file(scratch / "cut/model.safetensors"),
+            sha256_of_file(scratch / "out/model.safetensors"));
 }
 
 TEST(Sparsify, CompactAndFrontierGoTogether) {
@@ -371,7 +380,8 @@ TEST(Sparsify, CompactAndFrontierGoTogether) {
                       "--blocks", "4", "--json", "-", "--quiet", "--device", "cpu", "--threads", "1"});
     ASSERT_EQ(eval.exit_code, 0) << eval.err;
     EXPECT_NEAR(eval.json().at("models").at(0).at("nats_per_token").get<double>(),
-                report.at("frontier").at(folder.ends_with("1") ? 0 : 1).at("held_out_loss").get<double>(), 1e-9);
+                report.at("frontier").at(folder.ends_with("1") ? 0 : 1).at("held_out_loss").get<double>(),
+                1e-9);
   }
 }
 

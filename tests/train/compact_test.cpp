@@ -131,7 +131,8 @@ TEST(CompactTraining, EndsWhereLoadingBegins) {
   EXPECT_FALSE(at::allclose(masters, loaded, 1e-3, 1e-3));  // rounding is no small thing
 }
 
-// A point of a frontier starts from weights that are not the base's; its difference is to the base all the same.
+// A point of a frontier starts from weights that are not the base's; its difference is to the base all the
+// same.
 TEST(CompactTraining, CountsChangesFromAnOriginWhereOneIsGiven) {
   const Transformer base = load_model("tests/data/gpt2");
   StartingPoint start = put_gates(base, GateKind::kLogprob, 3.0);

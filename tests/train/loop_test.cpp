@@ -147,7 +147,8 @@ TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBitsWithEveryOption) {
   EXPECT_EQ(result.gap, wanted.gap);
   EXPECT_NE(result.gap, 0.15);
   EXPECT_EQ(result.lambda, wanted.lambda);
-  const nlohmann::json one = read_metrics(folder_ / "whole").back(), two = read_metrics(folder_ / "cut").back();
+  const nlohmann::json one = read_metrics(folder_ / "whole").back(),
+                       two = read_metrics(folder_ / "cut").back();
   for (const char* key : {"loss", "target", "held_out_loss", "gap", "gate_idle", "sharpness", "kept_edges"})
     EXPECT_EQ(one.at(key), two.at(key)) << key;
   EXPECT_EQ(two.at("sharpness"), 4.0);

@@ -1,5 +1,5 @@
-// What a run aims at: measurements at equal shares, the gap they leave, a control's curve, a frontier's targets;
-// and the penalties of whole heads and the cutting of rows that training is made of.
+// What a run aims at: measurements at equal shares, the gap they leave, a control's curve, a frontier's
+// targets; and the penalties of whole heads and the cutting of rows that training is made of.
 #include "train/target.h"
 
 #include <ATen/ATen.h>
@@ -43,11 +43,14 @@ TEST(Measurements, ComeAtEqualSharesOfTheRunAndSurviveIt) {
 TEST(HeldOutTarget, FollowsTheControlWhileThatIsAbove) {
   const TestFolder folder;
   std::ofstream(folder / "metrics.jsonl")
-      << R"({"step": 1, "tokens": 100, "held_out_loss": 3.0, "held_out_tokens": 100, "loss": 9})" << "\n"
-      << R"({"step": 2, "tokens": 200, "loss": 9})" << "\n"
-      << R"({"step": 5, "tokens": 500, "held_out_loss": 2.6, "held_out_tokens": 500, "loss": 9})" << "\n";
-  const HeldOutTarget target{.wanted = 2.5, .control = HeldOutCurve(folder / "metrics.jsonl", 1000, 2.4),
-                             .margin = 0.05};
+      << R"({"step": 1, "tokens": 100, "held_out_loss": 3.0, "held_out_tokens": 100, "loss": 9})"
+      << "\n"
+      << R"({"step": 2, "tokens": 200, "loss": 9})"
+      << "\n"
+      << R"({"step": 5, "tokens": 500, "held_out_loss": 2.6, "held_out_tokens": 500, "loss": 9})"
+      << "\n";
+  const HeldOutTarget target{
+      .wanted = 2.5, .control = HeldOutCurve(folder / "metrics.jsonl", 1000, 2.4), .margin = 0.05};
   EXPECT_DOUBLE_EQ(target.at(0), 3.05);
   EXPECT_NEAR(target.at(0.3), 2.85, 1e-12);
   EXPECT_NEAR(target.at(0.5), 2.65, 1e-12);
