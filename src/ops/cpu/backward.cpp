@@ -151,6 +151,17 @@ class BackwardBlock {
   // The gradient of kLanes rows: dg, then dS = P (z dA - D) + dg.
   int64_t differentiate_lanes(int64_t tile, int64_t columns, int64_t r, Real* scores, Real* slopes,
                               Real* weights) {
+    const Lanes<Real> exponent = load(space_.log_sum_exp + r) + load(space_.offset + r);
+    if (problem_.sharpness == 1 && is_narrow<Real>(exponent)) {
+      const Lanes<Real> odds = exponential_in_range(exponent);
+      return differentiate_lanes<true>(tile, columns, r, odds, scores, slopes, weights);
+    }
+    return differentiate_lanes<false>(tile, columns, r, exponent, scores, slopes, weights);
+  }
+
+  template <bool Narrow>
+  int64_t differentiate_lanes(int64_t tile, int64_t columns, int64_t r, Lanes<Real> row_odds, Real* scores,
+                              Real* slopes, Real* weights) {
     const Lanes<Real> log_sum_exp = load(space_.log_sum_exp + r), D = load(space_.D + r);
     const Lanes<Real> offset = load(space_.offset + r);
     const Real sharpness = static_cast<Real>(problem_.sharpness);
@@ -165,9 +176,15 @@ class BackwardBlock {
       for (int key = 0; key < keys; ++key) {
         const int64_t at = (c + key) * kRows;
         const Lanes<Real> score = load(scores + at), dA = load(slopes + at);
-        const Lanes<Real> P = exponential_of_negative<Real>(score - log_sum_exp);
-        const Lanes<Real> g = (score + offset) * sharpness;
-        const Lanes<Real> exp_g = exponential_of_gate<Real>(g);
+        const Lanes<Real> g = score + offset;
+        Lanes<Real> P, exp_g;
+        if constexpr (Narrow) {
+          P = exponential_of_probability<Real>(score - log_sum_exp);
+          exp_g = P * row_odds;
+        } else {
+          P = exponential_of_negative<Real>(score - log_sum_exp);
+          exp_g = exponential_of_gate<Real>(g * sharpness);
+        }
         Lanes<Real> dg = grad_penalty * sigmoid_slope<Real>(exp_g);
         Lanes<Index<Real>> z = g > 0;
         if constexpr (Sampled) {
@@ -175,7 +192,7 @@ class BackwardBlock {
           z = is_open<Real>(exp_g, odds);
           dg += P * dA * sampled_slope<Real>(exp_g, odds);
         }
-        dg *= sharpness;
+        if constexpr (!Narrow) dg *= sharpness;
         store(scores + at, P);
         store(slopes + at, P * ((z ? dA : Lanes<Real>{}) - D) + dg);
         store(weights + at, z ? P : Lanes<Real>{});

@@ -141,6 +141,14 @@ class ForwardBlock {
 
   // Scores of kLanes rows become P z; sums P, sigmoid(g) and z. Returns the number of open gates.
   int64_t gate_lanes(int64_t tile, int64_t columns, int64_t r, Real* weights) {
+    const Lanes<Real> exponent = load(space_.shift + r) + load(space_.offset + r);
+    if (problem_.sharpness == 1 && is_narrow<Real>(exponent))
+      return gate_lanes<true>(tile, columns, r, exponential_in_range(exponent), weights);
+    return gate_lanes<false>(tile, columns, r, exponent, weights);
+  }
+
+  template <bool Narrow>
+  int64_t gate_lanes(int64_t tile, int64_t columns, int64_t r, Lanes<Real> row_odds, Real* weights) {
     const Lanes<Real> shift = load(space_.shift + r), offset = load(space_.offset + r);
     const Real sharpness = static_cast<Real>(problem_.sharpness);
     const RowNoise noise = noise_of(block_, r);
@@ -152,9 +160,15 @@ class ForwardBlock {
       const int keys = columns - c < kGateKeys ? static_cast<int>(columns - c) : kGateKeys;
       for (int key = 0; key < keys; ++key) {
         Real* at = weights + (c + key) * kRows;
-        const Lanes<Real> score = load(at), g = (score + offset) * sharpness;
-        const Lanes<Real> exp_g = exponential_of_gate<Real>(g);
-        const Lanes<Real> P = exponential_of_negative<Real>(score - shift);
+        const Lanes<Real> score = load(at), g = score + offset;
+        Lanes<Real> P, exp_g;
+        if constexpr (Narrow) {
+          P = exponential_of_probability<Real>(score - shift);
+          exp_g = P * row_odds;
+        } else {
+          P = exponential_of_negative<Real>(score - shift);
+          exp_g = exponential_of_gate<Real>(g * sharpness);
+        }
         Lanes<Index<Real>> z;
         if constexpr (Sampled)
           z = is_open<Real>(exp_g, odds_of<Real>(words, key));

@@ -32,6 +32,23 @@ inline Lanes<Real> exponential_of_gate(Lanes<Real> g) {
   return exponential_in_range(smaller(fill<Real>(60), larger(fill<Real>(-60), g)));
 }
 
+// E = e^g without an exponential of its own: P = e^(S - shift) times e^(offset + shift), one number per row.
+// It serves where the sharpness is 1 and every row's exponent lies within these bounds, which keep products
+// of it and of the smallest P normal numbers; elsewhere g itself is exponentiated.
+inline constexpr int kLeastExponent = -30, kLargestExponent = 20;
+template <typename Real>
+inline bool is_narrow(Lanes<Real> exponent) {
+  const Lanes<Index<Real>> out = (exponent < kLeastExponent) | (exponent > kLargestExponent);
+  Index<Real> any = 0;
+  for (int lane = 0; lane < kLanes; ++lane) any |= out[lane];
+  return any == 0;
+}
+// P there: what is smaller by far than any P that can be told from 0 beside the row's largest stays above.
+template <typename Real>
+inline Lanes<Real> exponential_of_probability(Lanes<Real> x) {
+  return exponential_in_range(larger(fill<Real>(sizeof(Real) == sizeof(float) ? -55 : -650), x));
+}
+
 template <typename Real>
 struct Odds {
   Lanes<Real> open, closed;  // u and 1 - u, times 2^16

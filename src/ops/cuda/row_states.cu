@@ -2,8 +2,7 @@
 // summed, and the row's state with
 //   score          D_i = dy_i . y_i
 //   logprob, idle  D_i + w_i G_i; G_i = sum_j dg_ij takes a walk over the keys of its own, and gives dbias
-//   and
-//                  didle on the way
+//                  and didle on the way
 #include "ops/cuda/backward.cuh"
 #include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
