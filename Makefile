@@ -1,33 +1,40 @@
 # The commands people type. `make` builds; `make demo` and `make test` set everything up first.
 # Settings: OPENWORK_TORCH=/path takes an existing libtorch; JOBS=N compiles N files at a time.
 JOBS ?= $(shell nproc)
--include build/setup.mk
-export OPENWORK_TORCH = $(TORCH)
 SHELL := bash
+# With the libtorch that setup found.
+CMAKE_SET_UP = OPENWORK_TORCH="$$(cat build/torch-path)" cmake
 
 .PHONY: build setup cuda demo test test-sanitize bench format lint install clean
 
-build: setup
-	@$(MAKE) --no-print-directory configured
-	@cmake --build build -j $(JOBS) -- --quiet
+# The program and its libraries, nothing else: no test is compiled, and nothing only tests need is installed.
+build:
+	@scripts/setup.sh build
+	@[ build/build.ninja -nt build/torch-path ] || $(MAKE) --no-print-directory configure
+	@cmake --build build -j $(JOBS) --target program -- --quiet
 
-.PHONY: configured
-configured:
-	@[ -f build/build.ninja ] || cmake --preset release >build/configure.log || { cat build/configure.log; exit 1; }
-
+# By hand: everything any target here needs, with sudo where it asks no password.
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh all
+
+.PHONY: configure
+configure:
+	@$(CMAKE_SET_UP) --preset release $(if $(TESTS),-DOPENWORK_TESTS=$(TESTS)) >build/configure.log || { cat build/configure.log; exit 1; }
 
 cuda:
 	@scripts/setup.sh cuda
-	@$(MAKE) --no-print-directory configured
-	@cmake --preset cuda >/dev/null && cmake --build --preset cuda -j $(JOBS)
+	@$(CMAKE_SET_UP) --preset cuda -DOPENWORK_TESTS=OFF >build/configure.log || { cat build/configure.log; exit 1; }
+	@cmake --build --preset cuda -j $(JOBS) --target program
 
-test: build
+test:
+	@scripts/setup.sh test
+	@grep -qs OPENWORK_TESTS:BOOL=ON build/CMakeCache.txt || $(MAKE) --no-print-directory configure TESTS=ON
+	@cmake --build build -j $(JOBS) -- --quiet
 	@scripts/test.sh
 
-test-sanitize: setup
-	@cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS)
+test-sanitize:
+	@scripts/setup.sh test
+	@$(CMAKE_SET_UP) --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure
 
 demo: build

@@ -1,10 +1,17 @@
 # openwork_room(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH] [HEADER h.h])
 #   A room of the house: static library openwork_NAME from SOURCES, or all of the folder's *.cpp but main.cpp. Its link line
 #   is the picture of docs/walk.md: a room links the rooms below it and no other. A room with TORCH reuses
-#   the shared precompiled header unless it names a HEADER of its own.
+#   the shared precompiled header unless it names a HEADER of its own, and is compiled in batches of a few sources:
+#   reading torch's headers, precompiled as they are, costs more than most sources do.
 # openwork_test(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH])
-#   A GoogleTest program from SOURCES, or all of the folder's *.cpp; each of its tests a ctest test, run from the
-#   source tree.
+#   A GoogleTest program from SOURCES, or all of the folder's *.cpp; each suite of it a ctest test, run
+#   from the source tree. Test code is not optimised: what it calls is.
+set(OPENWORK_BATCH 4)
+
+function(openwork_batches target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${OPENWORK_UNITY} UNITY_BUILD_BATCH_SIZE ${OPENWORK_BATCH})
+endfunction()
+
 function(openwork_room name)
   cmake_parse_arguments(ROOM "TORCH" "HEADER" "SOURCES;LINKS" ${ARGN})
   if(NOT ROOM_SOURCES)
@@ -16,6 +23,7 @@ function(openwork_room name)
   target_link_libraries(openwork_${name} PUBLIC ${ROOM_LINKS})
   if(ROOM_TORCH)
     target_link_libraries(openwork_${name} PUBLIC Libtorch::torch_cpu)
+    openwork_batches(openwork_${name})
     if(ROOM_HEADER)
       target_precompile_headers(openwork_${name} PRIVATE ${ROOM_HEADER})
     else()
@@ -34,10 +42,16 @@ function(openwork_test name)
   target_link_libraries(${name} PRIVATE ${TEST_LINKS} GTest::gmock_main)
   if(TEST_TORCH)
     target_link_libraries(${name} PRIVATE Libtorch::torch_cpu)
-    target_precompile_headers(${name} REUSE_FROM openwork_pch)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+    openwork_batches(${name})
+    target_precompile_headers(${name} REUSE_FROM openwork_test_pch)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
     INSTALL_RPATH "$ORIGIN/..;${Libtorch_LIB}")
-  gtest_discover_tests(${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 900 ENVIRONMENT "OPENWORK_PROGRAM=${CMAKE_BINARY_DIR}/openwork")
+  set(_suites "${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake")
+  add_custom_command(TARGET ${name} POST_BUILD
+    COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${name}>" "-DOUTPUT=${_suites}" "-DFOLDER=${PROJECT_SOURCE_DIR}"
+      "-DENVIRONMENT=OPENWORK_PROGRAM=${CMAKE_BINARY_DIR}/openwork" -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverSuites.cmake"
+    BYPRODUCTS "${_suites}" VERBATIM)
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${_suites}")
 endfunction()

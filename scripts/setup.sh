@@ -1,17 +1,33 @@
 #!/usr/bin/env bash
-# Brings what the build needs and says in one line what it could not bring: Debian packages by apt where it
-# may, libtorch by pip into build/torch. An existing libtorch is taken from OPENWORK_TORCH or the active Python
-# environment. Writes its findings to build/setup.mk. A second run on a set-up machine returns at once.
-# With an argument "cuda" it also brings nvcc (as pip packages), to compile the GPU kernels without a toolkit.
+# Brings what the build needs and says in one line what it could not bring: Debian packages by apt, libtorch by pip
+# into build/torch. An existing libtorch is taken from OPENWORK_TORCH or the active Python environment. Writes
+# libtorch's place to build/torch-path. A second run on a set-up machine returns at once.
+#   setup.sh build   what compiles and runs the program: all that `make demo` needs
+#   setup.sh test    and what the tests use: GoogleTest, a browser, clang with its sanitizers and fuzzer
+#   setup.sh cuda    as build, and nvcc (as pip packages), to compile the GPU kernels without a toolkit
+#   setup.sh all     as test; the one that may call sudo, because a person typed `make setup`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build
+want=${1:-build}
 
 packages=(build-essential cmake ninja-build ccache pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev
-  libpcre2-dev libutf8proc-dev liblzma-dev libzstd-dev libcurl4-openssl-dev libssl-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libcpp-httplib-dev libcairo2-dev libpango1.0-dev zlib1g-dev fonts-dejavu-core python3 python3-pip clang clang-format clang-tidy libclang-rt-14-dev)
+  libpcre2-dev libutf8proc-dev liblzma-dev libzstd-dev libcurl4-openssl-dev libssl-dev libcairo2-dev libpango1.0-dev
+  zlib1g-dev fonts-dejavu-core python3 python3-pip)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev clang clang-format clang-tidy
+  libclang-rt-14-dev)
+case $want in test | all) packages+=("${test_packages[@]}") ;; esac
 torch_packages=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 nvcc_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85)
+
+# Root installs. Anybody else is told the one command, unless `make setup` was typed by name and sudo asks nothing.
+choose_apt() {
+  command -v apt-get >/dev/null || return 1
+  apt=(apt-get)
+  [ "$(id -u)" -eq 0 ] && return 0
+  apt=(sudo -n apt-get)
+  [ "$want" = all ] && sudo -n true 2>/dev/null
+}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -30,23 +46,19 @@ install_packages() {
     mapfile -t missing < <(printf '%s\n' "${missing[@]}" | grep -vxE 'python3|python3-pip' || true)
   fi
   [ "${#missing[@]}" -eq 0 ] || [ -z "${missing[0]}" ] && return 0
-  local apt=(apt-get)
-  if [ "$(id -u)" -ne 0 ]; then apt=(sudo -n apt-get); fi
-  if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; }; then
-    say "please install: ${missing[*]}"
-    exit 1
-  fi
+  local apt
+  choose_apt || { say "please install: apt-get install -y --no-install-recommends ${missing[*]}"; exit 2; }
   say "installing ${missing[*]}"
   "${apt[@]}" update -qq
   DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends "${missing[@]}" >build/apt.log 2>&1 ||
-    { say "apt-get failed (see build/apt.log); please install: ${missing[*]}"; exit 1; }
+    { say "apt-get failed (see build/apt.log); please install: ${missing[*]}"; exit 2; }
 }
 
 has_torch() { [ -e "$1/lib/libtorch_cpu.so" ] || [ -e "$1/torch/lib/libtorch_cpu.so" ]; }
 
 find_torch() {
   if [ -n "${OPENWORK_TORCH:-}" ]; then
-    has_torch "$OPENWORK_TORCH" || { say "OPENWORK_TORCH=$OPENWORK_TORCH holds no libtorch (lib/libtorch_cpu.so)"; exit 1; }
+    has_torch "$OPENWORK_TORCH" || { say "OPENWORK_TORCH=$OPENWORK_TORCH holds no libtorch (lib/libtorch_cpu.so)"; exit 2; }
     (cd "$OPENWORK_TORCH" && pwd)
     return
   fi
@@ -66,7 +78,7 @@ bring_by_pip() {
   say "pip install --target $target $*"
   rm -rf "$incoming"
   python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --target "$incoming" "$@" ||
-    { say "pip failed; please install libtorch 2.11 and set OPENWORK_TORCH=/path"; exit 1; }
+    { say "pip failed; please install libtorch 2.11 and set OPENWORK_TORCH=/path"; exit 2; }
   mkdir -p "$target"
   cp -al "$incoming/." "$target/" 2>/dev/null || cp -a "$incoming/." "$target/"
   rm -rf "$incoming"
@@ -77,18 +89,17 @@ install_packages
 install_browser() {
   command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null && return 0
   [ -e build/no-browser ] && return 0  # asked once
-  local apt=(apt-get)
-  if [ "$(id -u)" -ne 0 ]; then apt=(sudo -n apt-get); fi
+  local apt
+  choose_apt || { say "no chromium here: the tests of the page will skip"; return 0; }
   say "installing chromium (for the tests of the page)"
   DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends chromium >build/browser.log 2>&1 ||
     { touch build/no-browser; say "no chromium here (see build/browser.log): the tests of the page will skip"; }
 }
 
-install_browser
+case $want in test | all) install_browser ;; esac
 torch=$(find_torch)
 has_torch "$torch" || bring_by_pip "$torch" "${torch_packages[@]}"
-if [ "${1:-}" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x "$torch/nvidia/cu13/bin/nvcc" ]; then
+if [ "$want" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x "$torch/nvidia/cu13/bin/nvcc" ]; then
   bring_by_pip "$torch" "${nvcc_packages[@]}"
 fi
-settings="TORCH := $torch"
-[ "$(cat build/setup.mk 2>/dev/null)" = "$settings" ] || echo "$settings" >build/setup.mk
+[ "$(cat build/torch-path 2>/dev/null)" = "$torch" ] || echo "$torch" >build/torch-path

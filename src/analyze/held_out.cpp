@@ -2,12 +2,14 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <numbers>
 
+#include "base/error.h"
 #include "base/interval.h"
 #include "train/gather_blocks.h"
 
@@ -142,7 +144,8 @@ Measured measure_batches(const Transformer& model, const TokenBlocks& blocks, co
     options.gate_totals = &gates;
     const Tensor logits = model.forward(gather_blocks(blocks, first, count, 0).to(model.device()), options);
     const Tensor targets = gather_blocks(blocks, first, count, 1).to(model.device());
-    const Tensor losses = at::cross_entropy_loss(logits.flatten(0, 1).to(at::kFloat), targets.flatten(), {}, at::Reduction::None);
+    const Tensor losses = at::cross_entropy_loss(logits.flatten(0, 1).to(at::kFloat), targets.flatten(), {},
+                                                 at::Reduction::None);
     result.losses.narrow(0, first * blocks.context, count * blocks.context).copy_(losses);
     if (result.active.defined()) {
       result.active += sum_gates(gates.active);
@@ -200,6 +203,22 @@ Evaluation evaluate_held_out(const Transformer& model, const TokenBlocks& blocks
   measure_prompts(model, options.prompts, result);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+TokenBlocks read_held_out(const std::vector<std::string>& files, const Tokenizer& tokenizer,
+                          int32_t end_of_text, const ModelConfig& config, const std::string& name,
+                          int64_t context, int64_t blocks) {
+  if (context == 0) context = std::min<int64_t>(config.context, 1024);
+  if (context > config.context) {
+    fail_input(fmt::format("--context {}", context), name,
+               fmt::format("the model's context is {}", config.context));
+  }
+  TokenBlocks read = read_blocks({files.begin(), files.end()}, tokenizer, end_of_text, context, blocks);
+  for (const int32_t token : read.tokens) {
+    if (token >= 0 && token < config.vocabulary) continue;
+    fail_input(fmt::format("token id {}", token), name, "the tokenizer and the model do not belong together");
+  }
+  return read;
 }
 
 }  // namespace openwork

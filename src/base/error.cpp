@@ -7,8 +7,8 @@
 namespace openwork {
 
 Error::Error(Kind kind, std::string_view what, std::string_view where, std::string_view advice)
-    : std::runtime_error(fmt::format("{}; {}; {}", printable(what, 2000), printable(where, 2000),
-                                     printable(advice, 2000))),
+    : std::runtime_error(
+          fmt::format("{}; {}; {}", printable(what, 2000), printable(where, 2000), printable(advice, 2000))),
       kind_(kind) {}
 
 void fail_input(std::string_view what, std::string_view where, std::string_view advice) {

@@ -1,5 +1,5 @@
-// The gates that attention may have, as METHOD and every door of the program name them. What a gate computes
-// is in docs/operator.md; an unknown name is each door's own error, worded for who called it.
+// The gates that attention may have, as docs/method.md and every door of the program name them. What a gate
+// computes is in docs/operator.md; an unknown name is each door's own error, worded for who called it.
 #pragma once
 #include <optional>
 #include <string_view>

@@ -7,7 +7,8 @@
 
 namespace openwork {
 
-Interval bootstrap_ratio(std::span<const double> totals, std::span<const double> weights, uint64_t seed, int64_t draws) {
+Interval bootstrap_ratio(std::span<const double> totals, std::span<const double> weights, uint64_t seed,
+                         int64_t draws) {
   const size_t count = totals.size();
   if (count == 0) return {};
   std::vector<double> ratios(static_cast<size_t>(draws));
@@ -22,7 +23,9 @@ Interval bootstrap_ratio(std::span<const double> totals, std::span<const double>
     ratios[draw] = weight > 0 ? total / weight : 0;
   }
   std::sort(ratios.begin(), ratios.end());
-  const auto at_share = [&](double share) { return ratios[static_cast<size_t>(share * static_cast<double>(ratios.size() - 1))]; };
+  const auto at_share = [&](double share) {
+    return ratios[static_cast<size_t>(share * static_cast<double>(ratios.size() - 1))];
+  };
   return {at_share(0.025), at_share(0.975)};
 }
 

@@ -5,12 +5,14 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace openwork {
 namespace {
 
 std::atomic<int> chosen_count{0};
+std::function<void(int)> follow_count;
 
 }  // namespace
 
@@ -19,7 +21,14 @@ int thread_count() {
   return chosen > 0 ? chosen : std::max(1u, std::thread::hardware_concurrency());
 }
 
-void set_thread_count(int count) { chosen_count.store(count); }
+void set_thread_count(int count) {
+  chosen_count.store(count);
+  if (follow_count) follow_count(thread_count());
+}
+
+void on_thread_count(std::function<void(int)> follow) {
+  follow_count = std::move(follow);
+}
 
 void parallel_for(size_t count, const std::function<void(size_t)>& work) {
   const size_t threads = std::min<size_t>(count, static_cast<size_t>(thread_count()));

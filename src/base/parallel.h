@@ -10,6 +10,9 @@ namespace openwork {
 int thread_count();
 void set_thread_count(int count);
 
+// `follow` is called with every count that is set from now on, so that a library with threads of its own keeps step.
+void on_thread_count(std::function<void(int)> follow);
+
 void parallel_for(size_t count, const std::function<void(size_t)>& work);
 
 }  // namespace openwork

@@ -22,8 +22,12 @@ std::string duration_text(double seconds) {
 
 }  // namespace
 
-void set_quiet(bool quiet) { quiet_flag = quiet; }
-bool is_quiet() { return quiet_flag; }
+void set_quiet(bool quiet) {
+  quiet_flag = quiet;
+}
+bool is_quiet() {
+  return quiet_flag;
+}
 
 void note(std::string_view line) {
   if (!is_quiet()) fmt::print(stderr, "{}\n", line);

@@ -44,13 +44,20 @@ char32_t next_code_point(std::string_view text, size_t& at) {
   const auto bits = [&](size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[at + i])); };
   char32_t code = 0;
   switch (length) {
-    case 1: code = bits(0); break;
-    case 2: code = (bits(0) & 0x1f) << 6 | (bits(1) & 0x3f); break;
-    case 3: code = (bits(0) & 0x0f) << 12 | (bits(1) & 0x3f) << 6 | (bits(2) & 0x3f); break;
+    case 1:
+      code = bits(0);
+      break;
+    case 2:
+      code = (bits(0) & 0x1f) << 6 | (bits(1) & 0x3f);
+      break;
+    case 3:
+      code = (bits(0) & 0x0f) << 12 | (bits(1) & 0x3f) << 6 | (bits(2) & 0x3f);
+      break;
     case 4:
       code = (bits(0) & 0x07) << 18 | (bits(1) & 0x3f) << 12 | (bits(2) & 0x3f) << 6 | (bits(3) & 0x3f);
       break;
-    default: break;
+    default:
+      break;
   }
   at += length == 0 ? 1 : length;
   return code;

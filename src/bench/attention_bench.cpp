@@ -31,7 +31,8 @@ double median_ms(const std::function<void()>& work, const at::Device& device, in
 struct Shape {
   int64_t B, H, T, d;
   std::string name() const {
-    return "B" + std::to_string(B) + " H" + std::to_string(H) + " T" + std::to_string(T) + " d" + std::to_string(d);
+    return "B" + std::to_string(B) + " H" + std::to_string(H) + " T" + std::to_string(T) + " d" +
+           std::to_string(d);
   }
 };
 
@@ -91,11 +92,13 @@ void run_backward(const Way& way, const AttentionInputs& inputs) {
     torch::autograd::grad({result.out}, {leaves[0], leaves[1], leaves[2]}, {inputs.grad_out});
     return;
   }
-  torch::autograd::grad({result.out, result.penalty}, leaves, {inputs.grad_out, inputs.grad_penalty.to(result.penalty.dtype())});
+  torch::autograd::grad({result.out, result.penalty}, leaves,
+                        {inputs.grad_out, inputs.grad_penalty.to(result.penalty.dtype())});
 }
 
 // Error of the first sequence's first head against float64 on the same rounded inputs.
-double relative_error(const Way& way, const AttentionInputs& inputs, std::string_view gate, std::optional<int64_t> seed) {
+double relative_error(const Way& way, const AttentionInputs& inputs, std::string_view gate,
+                      std::optional<int64_t> seed) {
   constexpr int64_t kLargest = 4096;  // beyond it the float64 reference is too large to be worth it
   if (inputs.q.size(2) > kLargest) return -1;
   const at::NoGradGuard no_grad;
@@ -116,7 +119,8 @@ double relative_error(const Way& way, const AttentionInputs& inputs, std::string
 
 class Bench {
  public:
-  Bench(const AttentionBenchOptions& options, const std::function<void(const AttentionBenchRow&)>& visit) : options_(options), visit_(visit) {}
+  Bench(const AttentionBenchOptions& options, const std::function<void(const AttentionBenchRow&)>& visit)
+      : options_(options), visit_(visit) {}
 
   void run_shape(const Shape& shape) {
     AttentionCase described{shape.B, shape.H, shape.H, shape.T, shape.d};
@@ -135,7 +139,9 @@ class Bench {
         const std::optional<int64_t> seed = sampled ? std::optional<int64_t>(kSeed) : std::nullopt;
         const std::string ending = std::string(gate) + (sampled ? " sampled" : " hard");
         if (fits) {
-          const Tensor uniforms = sampled ? gate_uniforms(shape.B, shape.H, shape.T, kSeed).to(options_.device, at::kFloat) : Tensor();
+          const Tensor uniforms =
+              sampled ? gate_uniforms(shape.B, shape.H, shape.T, kSeed).to(options_.device, at::kFloat)
+                      : Tensor();
           measure(shape, gated, {"plain " + ending, gated_call(true, gate, seed, uniforms)}, gate, seed);
         }
         measure(shape, gated, {"openwork " + ending, gated_call(false, gate, seed, {})}, gate, seed);
@@ -152,9 +158,10 @@ class Bench {
   void run_sparse(const Shape& shape, const AttentionInputs& inputs) {
     AttentionInputs clustered = inputs;
     const auto options = at::TensorOptions().dtype(at::kFloat).device(options_.device);
-    const Tensor position = at::arange(shape.T, options).unsqueeze(1);                                         // [T, 1]
-    const Tensor frequency = at::pow(0.1, at::linspace(0, 3, shape.d / 2, options)).unsqueeze(0);               // [1, d/2]
-    const Tensor features = at::cat({(position * frequency).cos(), (position * frequency).sin()}, 1) * 1.5;     // [T, d]
+    const Tensor position = at::arange(shape.T, options).unsqueeze(1);                             // [T, 1]
+    const Tensor frequency = at::pow(0.1, at::linspace(0, 3, shape.d / 2, options)).unsqueeze(0);  // [1, d/2]
+    const Tensor features =
+        at::cat({(position * frequency).cos(), (position * frequency).sin()}, 1) * 1.5;  // [T, d]
     const Tensor sink = at::zeros({shape.T, shape.d}, options);
     sink.narrow(0, 0, 4).copy_(features.mean(0, true).expand({4, shape.d}) * 6);
     clustered.q = (0.3 * inputs.q.to(at::kFloat) + features).to(options_.dtype);
@@ -162,7 +169,8 @@ class Bench {
     for (const bool even : {false, true}) {
       AttentionInputs sparse = even ? inputs : clustered;
       sparse.bias = at::full_like(inputs.bias, score_bias_for(sparse, 0.01));
-      const std::string name = std::string("openwork score hard, 1 % ") + (even ? "spread evenly" : "clustered");
+      const std::string name =
+          std::string("openwork score hard, 1 % ") + (even ? "spread evenly" : "clustered");
       measure(shape, sparse, {name, gated_call(false, kGateScore, std::nullopt, {}), false}, kGateScore, {});
     }
   }
@@ -175,12 +183,15 @@ class Bench {
     const Tensor scores = at::matmul(q, k.t()) / std::sqrt(static_cast<double>(inputs.q.size(3)));
     const Tensor keys = at::arange(T, rows.options());
     const Tensor causal = scores.masked_select(keys.unsqueeze(0) <= rows.unsqueeze(1));
-    const int64_t kept = std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(causal.numel())));
+    const int64_t kept =
+        std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(causal.numel())));
     const Tensor largest = std::get<0>(causal.topk(kept + 1));
-    return -(largest[kept] + largest[kept - 1]).item<double>() / 2;  // between two scores, so that none sits on the edge
+    return -(largest[kept] + largest[kept - 1]).item<double>() /
+           2;  // between two scores, so that none sits on the edge
   }
 
-  void measure(const Shape& shape, const AttentionInputs& inputs, const Way& way, std::string_view gate, std::optional<int64_t> seed) {
+  void measure(const Shape& shape, const AttentionInputs& inputs, const Way& way, std::string_view gate,
+               std::optional<int64_t> seed) {
     AttentionBenchRow row;
     row.shape = shape.name();
     row.way = way.name;
@@ -188,12 +199,14 @@ class Bench {
       const at::NoGradGuard no_grad;
       row.forward_ms = median_ms([&] { way.call(inputs); }, options_.device, options_.repeats);
       const GatedAttentionResult result = way.call(inputs);
-      const double pairs = static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * (shape.T + 1) / 2);
+      const double pairs =
+          static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * (shape.T + 1) / 2);
       if (result.active.defined()) row.open_share = result.active.sum().item<double>() / pairs;
     }
     row.error = relative_error(way, inputs, gate, seed);
     if (way.backward) {
-      row.forward_backward_ms = median_ms([&] { run_backward(way, inputs); }, options_.device, options_.repeats);
+      row.forward_backward_ms =
+          median_ms([&] { run_backward(way, inputs); }, options_.device, options_.repeats);
       row.peak_megabytes = peak_megabytes([&] { run_backward(way, inputs); }, options_.device);
     }
     if (way.name == "dense") dense_ = row;

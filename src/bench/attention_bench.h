@@ -19,15 +19,15 @@ struct AttentionBenchOptions {
 // One way of doing attention at one shape. Times are -1 where the way was not run (too much memory, or a
 // backward pass that means nothing).
 struct AttentionBenchRow {
-  std::string shape;             // "B16 H12 T1024 d64"
-  std::string way;               // "dense", "plain score sampled", "openwork score sampled", ...
+  std::string shape;  // "B16 H12 T1024 d64"
+  std::string way;    // "dense", "plain score sampled", "openwork score sampled", ...
   double forward_ms = -1;
   double forward_backward_ms = -1;
-  double forward_ratio = -1;           // to dense, same shape and run
+  double forward_ratio = -1;  // to dense, same shape and run
   double forward_backward_ratio = -1;
-  double peak_megabytes = -1;          // beyond inputs, forward and backward
-  double error = -1;                   // of out, |out - float64| / |float64|, same rounded inputs
-  double open_share = 1;               // of the causal edges
+  double peak_megabytes = -1;  // beyond inputs, forward and backward
+  double error = -1;           // of out, |out - float64| / |float64|, same rounded inputs
+  double open_share = 1;       // of the causal edges
 };
 
 // Calls `visit` with each row as it is measured; returns all of them.

@@ -1,51 +1,102 @@
 // openwork bench: speeds as ratios to a plain way, measured in the same run on the same machine.
-#include "cli/bench.h"
+#include "bench/benches.h"
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cli/common.h"
+#include "cli/open.h"
+#include "cli/program.h"
+#include "cli/task_options.h"
 #include "cli/verbs.h"
 
 namespace openwork {
 namespace {
 
-struct BenchTable {
-  const char* name;
-  nlohmann::json (*run)(const BenchOptions&);
+struct BenchOptions {
+  CommonOptions common;
+  std::string what;
+  BenchSettings settings;
 };
 
-constexpr BenchTable kBenches[] = {{"load", bench_load},       {"tokenize", bench_tokenize}, {"attention", bench_attention_verb},
-                                   {"circuit", bench_circuit}, {"draw", bench_draw},         {"train", bench_train},
+struct BenchTable {
+  const char* name;
+  nlohmann::json (*run)(const BenchSettings&);
+};
+
+constexpr BenchTable kBenches[] = {{"load", bench_load},           {"tokenize", bench_tokenize},
+                                   {"attention", bench_attention}, {"circuit", bench_circuit},
+                                   {"draw", bench_draw},           {"train", bench_train},
                                    {"trace", bench_trace}};
 
-void run_bench(const BenchOptions& options) {
+void settle(BenchOptions& options) {
+  const CommonOptions& common = options.common;
+  BenchSettings& settings = options.settings;
+  settings.seed = common.seed;
+  settings.device = choose_device(common);
+  settings.dtype = choose_dtype(common);
+  settings.say = [&](const std::string& line) { print_result(common, line); };
+  settings.open_model = [&](at::ScalarType dtype) {
+    CommonOptions in_dtype = common;
+    in_dtype.dtype = dtype == at::kBFloat16 ? "bf16" : "fp32";
+    return open_model(settings.model, in_dtype);
+  };
+  settings.open_tokenizer = [&] { return open_tokenizer(settings.model); };
+  settings.open_task = [&](const std::string& name, const Transformer& model) {
+    return open_task(settings.model, model, {name, 0}, common, common.seed);
+  };
+  settings.describe_model = [&] { return describe_model_files(settings.model); };
+}
+
+void run_bench(BenchOptions& options) {
   apply_common_options(options.common);
   for (const BenchTable& bench : kBenches) {
     if (options.what != bench.name) continue;
-    nlohmann::json result = bench.run(options);
+    settle(options);
+    nlohmann::json result = bench.run(options.settings);
     result["bench"] = options.what;
     result["protocol"].update(make_protocol(options.common));
     write_json_result(options.common, result);
     return;
   }
-  fail_input(fmt::format("unknown benchmark '{}'", printable(options.what)), "bench", "use load, tokenize, attention, train, circuit, draw or trace");
+  fail_input(fmt::format("unknown benchmark '{}'", printable(options.what)), "bench",
+             "use load, tokenize, attention, train, circuit, draw or trace");
 }
 
 }  // namespace
 
 void add_bench_verb(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* verb = app.add_subcommand("bench", "speeds as ratios to a plain way, measured in the same run");
-  verb->add_option("WHAT", options->what, "load, tokenize, attention, train, circuit, draw or trace")->required();
-  verb->add_option("--model", options->model, "the model (load, circuit, trace), tokenizer (tokenize) or shape (train: openwork-8m, gpt2, smollm2-135m, olmo-7b)")->capture_default_str();
-  verb->add_option("--data", options->data, "text to tokenize (tokenize)")->type_name("FILE");
-  verb->add_option("--python", options->python, "a Python with the tokenizers package, to measure beside (tokenize)");
-  verb->add_flag("--long", options->long_run, "also the largest shapes (attention)");
-  verb->add_option("--repeats", options->repeats, "timed repetitions; the median counts")->type_name("N")->check(between(1, 1000))->capture_default_str();
-  verb->add_option("--samples", options->samples, "samples in a pass (train)")->type_name("N")->check(between(1, 65536))->capture_default_str();
-  verb->add_option("--context", options->context, "tokens in a sample (train)")->type_name("N")->check(between(2, 1 << 20))->capture_default_str();
-  verb->add_option("--lora", options->lora, "train low-rank changes of this rank instead of all weights (train)")->type_name("R")->check(between(1, 4096));
-  verb->add_option("--profile", options->profile, "write a trace of one gated step, for chrome://tracing (train)")->type_name("FILE");
+  CLI::App* verb = add_verb(app, "bench");
+  verb->add_option("WHAT", options->what, "load, tokenize, attention, train, circuit, draw or trace")
+      ->required();
+  verb->add_option("--model", options->settings.model,
+                   "the model (load, circuit, trace), tokenizer (tokenize) or shape (train: openwork-8m, "
+                   "gpt2, smollm2-135m, olmo-7b)")
+      ->capture_default_str();
+  verb->add_option("--data", options->settings.data, "text to tokenize (tokenize)")->type_name("FILE");
+  verb->add_option("--python", options->settings.python,
+                   "a Python with the tokenizers package, to measure beside (tokenize)");
+  verb->add_flag("--long", options->settings.long_run, "also the largest shapes (attention)");
+  verb->add_option("--repeats", options->settings.repeats, "timed repetitions; the median counts")
+      ->type_name("N")
+      ->check(between(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--samples", options->settings.samples, "samples in a pass (train)")
+      ->type_name("N")
+      ->check(between(1, 65536))
+      ->capture_default_str();
+  verb->add_option("--context", options->settings.context, "tokens in a sample (train)")
+      ->type_name("N")
+      ->check(between(2, 1 << 20))
+      ->capture_default_str();
+  verb->add_option("--lora", options->settings.lora,
+                   "train low-rank changes of this rank instead of all weights (train)")
+      ->type_name("R")
+      ->check(between(1, 4096));
+  verb->add_option("--profile", options->settings.profile,
+                   "write a trace of one gated step, for chrome://tracing (train)")
+      ->type_name("FILE");
   add_common_options(*verb, options->common);
   verb->footer(
       "Examples:\n"

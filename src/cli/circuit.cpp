@@ -2,13 +2,28 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cli/circuit_models.h"
+#include "cli/circuit_report.h"
 #include "cli/open.h"
+#include "cli/program.h"
 #include "cli/ranks.h"
+#include "cli/task_options.h"
 #include "cli/verbs.h"
+#include "io/atomic_file.h"
+#include "report/circuit_figure.h"
+#include "report/circuit_json.h"
+#include "report/circuit_mib.h"
 
 namespace openwork {
 namespace {
+
+struct CircuitOptions {
+  CommonOptions common;
+  TaskOptions task;
+  std::vector<std::string> models;
+  std::string level, method, ablation, heads, mib, out, sweep;
+  CircuitSettings settings;
+  int64_t seeds = 1;
+};
 
 // What the options say, with each level's own defaults: heads are measured, edges are attributed; graph edges
 // are replaced by the corrupt run's values, as MIB does.
@@ -54,15 +69,57 @@ nlohmann::json start_protocol(const CircuitOptions& options) {
   return protocol;
 }
 
+std::vector<HeadPlace> parse_heads(const std::string& list, const ModelConfig& config) {
+  std::vector<HeadPlace> heads;
+  for (const std::string& name : split_names(list)) {
+    const Part part = parse_part(name, config, 0);
+    if (part.kind != Part::Kind::kHead)
+      fail_input(fmt::format("'{}' is no head", printable(name, 60)), "--heads", "write heads as L5H1");
+    heads.push_back(part.place());
+  }
+  return heads;
+}
+
+// One model's circuits; fills in the protocol's device and task.
+ModelCircuits examine_model(const CircuitOptions& options, const std::string& name, Sweep& sweep,
+                            nlohmann::json& protocol) {
+  const Transformer model = open_model(name, options.common);
+  CircuitRequest request{.settings = options.settings, .named = parse_heads(options.heads, model.config())};
+  if (!options.out.empty() && options.common.speaks) request.drawn_edges = kDrawnEdges;
+  std::vector<Task> tasks;
+  for (int64_t n = 0; n < options.seeds; ++n) {
+    tasks.push_back(
+        open_task(name, model, options.task, options.common, options.common.seed + static_cast<uint64_t>(n)));
+  }
+  protocol["device"] = model.device().str();
+  protocol.update(describe_task(tasks.front()));
+  return find_circuits(model, name, tasks, request, sweep);
+}
+
 void draw_models(const CircuitOptions& options, const std::vector<ModelCircuits>& models,
                  const nlohmann::json& protocol) {
-  std::vector<CircuitPicture> pictures;
-  for (const ModelCircuits& model : models) pictures.push_back(model.picture);
   const std::string caption =
       fmt::format("{} prompts, {} ablation, ordered by {} scores; bands: 95 % over prompts; seed {}",
                   protocol["prompts"].get<int64_t>(), options.ablation, options.method, options.common.seed);
-  draw::write_figure(draw_circuits(pictures, options.settings, protocol["task"].get<std::string>(), caption),
+  draw::write_figure(draw_circuits(models, options.settings, protocol["task"].get<std::string>(), caption),
                      options.out);
+}
+
+// Lines, figure, files: what the first rank says.
+void report_models(const CircuitOptions& options, const std::vector<ModelCircuits>& models,
+                   const nlohmann::json& protocol) {
+  for (const ModelCircuits& model : models) print_circuit(options.common, model, options.settings);
+  nlohmann::json result = {
+      {"models", nlohmann::json::array()}, {"comparison", nlohmann::json::array()}, {"protocol", protocol}};
+  for (const ModelCircuits& model : models) result["models"].push_back(to_json(model));
+  for (const ModelRatio& ratio : compare_models(models, options.settings)) {
+    print_ratio(options.common, ratio, options.settings, models.front().circuits.size());
+    result["comparison"].push_back(to_json(ratio));
+  }
+  if (!options.mib.empty() && options.common.speaks)
+    write_text_file(options.mib, to_mib(models.front().shown()).dump(1) + "\n");
+  if (!options.out.empty() && options.common.speaks) draw_models(options, models, protocol);
+  write_json_result(options.common, result);
 }
 
 // The ranks of a job share the passes of each sweep; the first prints, draws and writes.
@@ -76,19 +133,13 @@ void run_circuit(CircuitOptions& options) {
   KeptSweep kept(options.sweep, options.common, key, *ranks);
   kept.guard([&] {
     std::vector<ModelCircuits> models;
-    print_header(options);
+    print_circuit_header(options.common);
     for (const std::string& name : options.models) {
       models.push_back(examine_model(options, name, kept.sweep(), protocol));
-      print_row(options, models.back());
+      print_circuit_row(options.common, models.back());
     }
-    for (const ModelCircuits& model : models) print_circuit(options, model);
     protocol["ranks"] = ranks->count();
-    nlohmann::json result = {{"models", nlohmann::json::array()},
-                             {"comparison", compare_models(options, models)},
-                             {"protocol", protocol}};
-    for (const ModelCircuits& model : models) result["models"].push_back(to_json(options, model));
-    if (!options.out.empty() && options.common.speaks) draw_models(options, models, protocol);
-    write_json_result(options.common, result);
+    report_models(options, models, protocol);
     kept.sweep().finish();
   });
 }
@@ -97,9 +148,9 @@ void run_circuit(CircuitOptions& options) {
 
 void add_circuit_verb(CLI::App& app) {
   auto options = std::make_shared<CircuitOptions>();
-  CLI::App* verb = app.add_subcommand(
-      "circuit", "the heads or edges a task needs, faithfulness curves, models side by side");
-  verb->add_option("MODEL", options->models, "one or more models; the first is what others are compared with")
+  CLI::App* verb = add_verb(app, "circuit");
+  verb->add_option("MODEL", options->models,
+                   "one or more models, each compared with those after it: BASE CONTROL SPARSE")
       ->type_name("")
       ->required()
       ->expected(1, 16);
@@ -138,6 +189,7 @@ void add_circuit_verb(CLI::App& app) {
   verb->footer(
       "Examples:\n"
       "  openwork circuit openwork-8m --task copy --out copy.svg\n"
+      "  openwork circuit base/ control/ sparse/ --task copy --seeds 3 --greedy\n"
       "  openwork circuit dense/ sparse/ --task ioi --level attention-edge --seeds 3 --json ioi.json\n"
       "  openwork circuit openwork-8m --task copy --level graph-edge --method eap --mib edges.json");
   verb->callback([options] { run_circuit(*options); });

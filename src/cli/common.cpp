@@ -1,6 +1,5 @@
 #include "cli/common.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <charconv>
@@ -16,23 +15,36 @@ namespace openwork {
 
 void add_common_options(CLI::App& verb, CommonOptions& options) {
   const char* group = "Common options";
-  verb.add_option("--device", options.device, "auto, cpu, cuda or cuda:N")->type_name("DEVICE")->capture_default_str()->group(group);
+  verb.add_option("--device", options.device, "auto, cpu, cuda or cuda:N")
+      ->type_name("DEVICE")
+      ->capture_default_str()
+      ->group(group);
   verb.add_option("--dtype", options.dtype, "fp32 or bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}))->capture_default_str()->group(group);
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str()
+      ->group(group);
   verb.add_option("--bos", options.bos, "beginning token: auto (what the tokenizer adds), yes or no")
-      ->check(CLI::IsMember({"auto", "yes", "no"}))->capture_default_str()->group(group);
-  verb.add_option("--threads", options.threads, "CPU threads; 0 for all cores")->type_name("N")
-      ->check(between(0, 4096))->capture_default_str()->group(group);
-  verb.add_option("--seed", options.seed, "seed of everything random")->type_name("N")->capture_default_str()->group(group);
+      ->check(CLI::IsMember({"auto", "yes", "no"}))
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--threads", options.threads, "CPU threads; 0 for all cores")
+      ->type_name("N")
+      ->check(between(0, 4096))
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--seed", options.seed, "seed of everything random")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
   verb.add_option("--json", options.json, "write the result as JSON to FILE, - for standard output")
-      ->type_name("FILE")->group(group);
+      ->type_name("FILE")
+      ->group(group);
   verb.add_flag("--quiet", options.quiet, "no progress on standard error")->group(group);
 }
 
 void apply_common_options(const CommonOptions& options) {
   set_quiet(options.quiet);
   set_thread_count(options.threads);
-  at::set_num_threads(thread_count());
 }
 
 void print_result(const CommonOptions& options, std::string_view line) {
@@ -51,15 +63,21 @@ void write_json_result(const CommonOptions& options, const nlohmann::json& resul
 }
 
 nlohmann::json make_protocol(const CommonOptions& options) {
-  return {{"program", fmt::format("openwork {}", kVersion)}, {"device", options.device}, {"dtype", options.dtype},
-          {"bos", options.bos}, {"threads", thread_count()}, {"seed", options.seed}};
+  return {{"program", fmt::format("openwork {}", kVersion)},
+          {"device", options.device},
+          {"dtype", options.dtype},
+          {"bos", options.bos},
+          {"threads", thread_count()},
+          {"seed", options.seed}};
 }
 
 nlohmann::json describe_model_files(const std::string& name) {
   const LocatedModel located = locate_model(name);
-  nlohmann::json files = {{"name", name}, {"path", located.path.filename().string()}, {"sha256", model_hash(located.path)}};
+  nlohmann::json files = {
+      {"name", name}, {"path", located.path.filename().string()}, {"sha256", model_hash(located.path)}};
   if (located.adapter)
-    files["adapter"] = {{"path", located.adapter->filename().string()}, {"sha256", model_hash(*located.adapter)}};
+    files["adapter"] = {{"path", located.adapter->filename().string()},
+                        {"sha256", model_hash(*located.adapter)}};
   return files;
 }
 
@@ -71,7 +89,8 @@ std::vector<int64_t> parse_id_list(const std::string& text, const std::string& o
     int64_t id = 0;
     const auto [next, error] = std::from_chars(at, end, id);
     if (error != std::errc() || (next < end && *next != ',') || next + 1 == end) {
-      fail_input(fmt::format("'{}' is not a list of token ids", printable(text, 60)), option, "write it like 15,27,3");
+      fail_input(fmt::format("'{}' is not a list of token ids", printable(text, 60)), option,
+                 "write it like 15,27,3");
     }
     ids.push_back(id);
     at = next + 1;

@@ -17,9 +17,9 @@ struct CommonOptions {
   std::string bos = "auto";     // auto, yes, no
   int threads = 0;              // 0: all cores
   uint64_t seed = 0;
-  std::string json;             // a file, "-" for standard output, empty for none
+  std::string json;  // a file, "-" for standard output, empty for none
   bool quiet = false;
-  bool speaks = true;           // results are printed and written: off on all ranks of a job but the first
+  bool speaks = true;  // results are printed and written: off on all ranks of a job but the first
 };
 
 void add_common_options(CLI::App& verb, CommonOptions& options);

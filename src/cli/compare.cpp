@@ -1,33 +1,58 @@
-// openwork compare: everything about a dense model and its sparse twin in one folder with one page.
+// openwork compare: everything about a dense model and its sparse twins in one folder with one page.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
-#include "analyze/heads/model_comparison.h"
 #include "base/error.h"
-#include "cli/compare_model.h"
-#include "cli/compare_task.h"
-#include "cli/compare_trace.h"
-#include "cli/figure_options.h"
 #include "cli/open.h"
+#include "cli/program.h"
+#include "cli/prompt_source.h"
 #include "cli/verbs.h"
-#include "io/model_store.h"
 #include "io/safe_files.h"
 #include "io/sha256.h"
+#include "report/captions.h"
+#include "report/compare_tasks.h"
+#include "report/compare_traces.h"
 #include "report/comparison_page.h"
+#include "report/statistics_tables.h"
 
 namespace openwork {
 namespace {
 
 constexpr const char *kDenseModel = "openwork-8m", *kSparseModel = "openwork-8m-sparse";
 
+// What `compare` is asked for.
+struct CompareOptions {
+  CommonOptions common;
+  std::vector<std::string> models, tasks;
+  LossData data;
+  std::string prompt = "When Mary and John went to the store, John gave a drink to";
+  std::string prompts = "sample", out = "report";
+  int64_t task_prompts = 0;
+  ComparisonSettings settings;
+  bool no_interactions = false, no_trace = false;
+};
+
+// What the losses were measured on, in words.
+std::string describe_loss_data(const CompareOptions& options) {
+  if (options.data.files.empty())
+    return options.prompts == "sample" ? "the built-in prompts" : "the prompts given";
+  std::vector<std::string> names;
+  for (const std::string& file : options.data.files)
+    names.push_back(std::filesystem::path(file).filename().string());
+  return fmt::format("{}", fmt::join(names, ", ")) +
+         (options.data.blocks > 0 ? fmt::format(", {} blocks", options.data.blocks) : "");
+}
+
 nlohmann::json describe(const CompareOptions& options, const GivenPrompts& given, const std::string& device) {
   nlohmann::json protocol = make_protocol(options.common);
   protocol["device"] = device;
-  protocol.update(describe_statistics(options.statistics, given));
+  protocol.update(describe_statistics(options.settings.statistics, given.description));
   protocol["shown_prompt"] = options.prompt;
   protocol["loss"] = {{"on", describe_loss_data(options)}, {"bootstrap", "documents, 2000 draws"}};
-  for (const std::string& path : options.data) {
+  for (const std::string& path : options.data.files) {
     protocol["data"].push_back(
         {{"file", std::filesystem::path(path).filename().string()}, {"sha256", sha256_of_file(path)}});
   }
@@ -35,76 +60,63 @@ nlohmann::json describe(const CompareOptions& options, const GivenPrompts& given
   return protocol;
 }
 
-// What both models' findings make together.
-void join_findings(std::vector<ModelFindings>& models, const CompareOptions& options,
-                   ComparisonRecord& record) {
-  draw::HeadGrid grid;
-  draw::ScatterMatrix matrix;
-  grid.caption.title = "Every head";
-  grid.caption.subtitle = matrix.caption.subtitle = options.prompt;
-  matrix.caption.title = "Head against head";
-  matrix.caption.note =
-      "Attention weights at all causal pairs of tokens. In the upper half: Pearson's correlation, and "
-      "Spearman's (ρ).";
-  for (ModelFindings& model : models) {
-    record.losses.push_back(model.loss);
-    record.tokens.push_back(model.tokens);
-    record.sheets.push_back(std::move(model.sheet));
-    record.statistics.models.push_back(std::move(model.statistics));
-    if (model.scatter) matrix.blocks.push_back(std::move(*model.scatter));
-    grid.blocks.push_back(std::move(model.block));
-  }
-  record.statistics.comparisons.push_back(
-      {record.models[0], record.models[1],
-       compare_statistics(record.statistics.models[0], record.statistics.models[1], options.common.seed)});
-  record.head_grid.push_back(
-      {"heads", "Every head of both models as a causal heat map.", draw::draw_head_grid(grid)});
-  if (!matrix.blocks.empty())
-    record.scatter.push_back(
-        {"scatter", "Scatter plots of head against head.", draw::draw_scatter_matrix(matrix)});
-  for (size_t n = 0; n < sample_openings().size(); ++n) {
-    SampleRecord sample{sample_openings()[n], {}};
-    for (const ModelFindings& model : models) {
-      if (n < model.continuations.size()) sample.continuations.push_back(model.continuations[n]);
-    }
-    if (sample.continuations.size() == models.size()) record.samples.push_back(std::move(sample));
-  }
+// What is found out of all models together.
+struct Findings {
+  Comparison& compared;
+  TaskComparison& tasks;
+  TraceComparison& traces;
+};
+
+// Everything in the model's own tokens, and then the model looked at.
+void look_at_model(const CompareOptions& options, const GivenPrompts& given, const Transformer& model,
+                   const std::string& name, const Findings& findings) {
+  const ModelConfig& config = model.config();
+  TokenPrompts prompts = tokenise_prompts(given, name, config, options.common);
+  TokenPrompts shown = tokenise_prompts(give_text(options.prompt), name, config, options.common);
+  const Tokenizer& tokenizer = *prompts.tokenizer;
+  ComparedText text{.tokenizer = &tokenizer,
+                    .beginning = prompts.beginning,
+                    .prompts = std::move(prompts.ids),
+                    .shown = shown.ids.front(),
+                    .held_out = read_loss_blocks(options.data, given.texts, tokenizer,
+                                                 end_of_text(tokenizer, config), config)};
+  add_model(findings.compared, model, short_name(name), text, options.settings);
+  findings.tasks.add_model(
+      model, name, make_vocabulary(config, &tokenizer, prompts.beginning, options.common.bos != "no"));
+  findings.traces.add_model(model, name, std::move(shown));
+}
+
+// What can be found out before the work is, not after it.
+void settle_options(CompareOptions& options) {
+  if (options.models.empty()) options.models = {kDenseModel, kSparseModel};
+  if (options.models.size() < 2)
+    fail_input("one model", "command line",
+               "name two or more, the dense one first, or none for the built-in pair");
+  check_models(options.models);
+  if (options.prompt.empty()) fail_input("the prompt is empty", "--prompt", "give at least one token");
+  options.settings.seed = options.settings.statistics.seed = options.common.seed;
+  options.settings.statistics.interactions = !options.no_interactions;
 }
 
 void run_compare(CompareOptions& options) {
   apply_common_options(options.common);
-  if (options.models.empty()) options.models = {kDenseModel, kSparseModel};
-  if (options.models.size() != 2)
-    fail_input("one model", "command line", "name two, DENSE and SPARSE, or none for the built-in pair");
-  // What can be found out before the work is, not after it.
-  check_models(options.models);
-  if (options.prompt.empty()) fail_input("the prompt is empty", "--prompt", "give at least one token");
-  TaskComparison tasks(options);
-  TraceComparison traces(options);
+  settle_options(options);
+  TaskComparison tasks(options.tasks, options.task_prompts, options.common.seed);
+  TraceComparison traces(options.prompt, options.models, !options.no_trace, options.common.dtype == "fp32");
   make_folder(options.out);
-  options.statistics.seed = options.common.seed;
-  options.statistics.interactions = !options.no_interactions;
-  std::vector<std::string> models = options.models;
-  const GivenPrompts given = take_prompts(models, {options.prompts, "", ""});
+  const GivenPrompts given = give_file(options.prompts);
 
   ComparisonRecord record;
-  std::vector<ModelFindings> findings;
+  std::string device;  // of the first model
   for (const std::string& name : options.models) {
-    record.models.push_back(short_name(name));
     const Transformer model = open_model(name, options.common);
-    findings.push_back(
-        look_at_model(model, name, options, given,
-                      findings.empty() ? std::vector<HeadPlace>{} : findings[0].scatter_heads));
-    tasks.add_model(model, name);
-    traces.add_model(model, name);
+    if (device.empty()) device = model.device().str();
+    look_at_model(options, given, model, name, {record.compared, tasks, traces});
   }
   record.prompt = options.prompt;
   record.loss_data = describe_loss_data(options);
-  record.sampling =
-      "sampling at temperature 0.7 among the 40 most likely tokens, the same random numbers for both";
-  record.protocol = describe(options, given, findings[0].device);
+  record.protocol = describe(options, given, device);
   record.protocol["tasks"] = tasks.describe();
-  join_findings(findings, options, record);
   record.tasks = tasks.finish();
   record.trace = traces.finish(record.protocol);
 
@@ -120,12 +132,11 @@ void run_compare(CompareOptions& options) {
 
 void add_compare_verb(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* verb = app.add_subcommand("compare",
-                                      "a dense model beside its sparse twin: one page with heads, "
-                                      "statistics, circuits, a traced prompt, text");
-  verb->add_option("MODEL", options->models, "DENSE SPARSE (default: the built-in pair)")
+  CLI::App* verb = add_verb(app, "compare");
+  verb->add_option("MODEL", options->models,
+                   "two or more, each compared with the first: DENSE SPARSE ... (default: the built-in pair)")
       ->type_name("")
-      ->expected(0, 2);
+      ->expected(0, 16);
   verb->add_option("--out", options->out, "folder for index.html, figures/ and comparison.json")
       ->type_name("DIR")
       ->capture_default_str();
@@ -136,14 +147,14 @@ void add_compare_verb(CLI::App& app) {
                    "prompts of the statistics: a file with one per line, JSONL, or sample")
       ->type_name("FILE")
       ->capture_default_str();
-  verb->add_option("--data", options->data, "held-out text for the losses (default: the prompts)")
+  verb->add_option("--data", options->data.files, "held-out text for the losses (default: the prompts)")
       ->expected(1, 4096)
       ->type_name("FILE...");
-  verb->add_option("--context", options->context,
+  verb->add_option("--context", options->data.context,
                    "tokens per block of --data (default: the model's, at most 512)")
       ->check(between(1, 1 << 24))
       ->type_name("N");
-  verb->add_option("--blocks", options->blocks, "at most N blocks of --data")
+  verb->add_option("--blocks", options->data.blocks, "at most N blocks of --data")
       ->check(between(1, 1 << 30))
       ->type_name("N");
   verb->add_option("--task", options->tasks,
@@ -153,11 +164,12 @@ void add_compare_verb(CLI::App& app) {
   verb->add_option("--task-prompts", options->task_prompts, "prompts per task (default: 24)")
       ->check(between(1, 1 << 20))
       ->type_name("N");
-  verb->add_option("--generate", options->generate, "tokens of each text sample; 0: none")
+  verb->add_option("--generate", options->settings.generate, "tokens of each text sample; 0: none")
       ->check(between(0, 100000))
       ->type_name("N")
       ->capture_default_str();
-  verb->add_option("--max-heads", options->most_heads, "most heads of a model on the page, in whole layers")
+  verb->add_option("--max-heads", options->settings.most_heads,
+                   "most heads of a model on the page, in whole layers")
       ->check(between(1, 1 << 20))
       ->type_name("N")
       ->capture_default_str();

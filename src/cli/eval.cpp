@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include "analyze/held_out.h"
-#include "base/error.h"
 #include "base/progress.h"
 #include "cli/common.h"
 #include "cli/open.h"
+#include "cli/program.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "io/sha256.h"
-#include "text/documents.h"
 #include "text/prompt_file.h"
 
 namespace openwork {
@@ -21,21 +20,13 @@ struct EvalOptions {
   int64_t context = 0, blocks = 0;
 };
 
-nlohmann::json evaluate_model(const EvalOptions& options, const std::string& name, std::string& device, Ranks& ranks) {
+nlohmann::json evaluate_model(const EvalOptions& options, const std::string& name, std::string& device,
+                              Ranks& ranks) {
   const Transformer model = open_model(name, options.common);
   device = model.device().str();
   const Tokenizer tokenizer = open_tokenizer(name);
-  const int64_t context = options.context > 0 ? options.context : std::min<int64_t>(model.config().context, 1024);
-  if (context > model.config().context) {
-    fail_input(fmt::format("--context {}", context), name, fmt::format("the model's context is {}", model.config().context));
-  }
-  const TokenBlocks blocks = read_blocks({options.data.begin(), options.data.end()}, tokenizer,
-                                         end_of_text(tokenizer, model.config()), context, options.blocks);
-  for (const int32_t token : blocks.tokens) {
-    if (token < 0 || token >= model.config().vocabulary) {
-      fail_input(fmt::format("token id {}", token), name, "the tokenizer and the model do not belong together");
-    }
-  }
+  const TokenBlocks blocks = read_held_out(options.data, tokenizer, end_of_text(tokenizer, model.config()),
+                                           model.config(), name, options.context, options.blocks);
   Progress progress("eval " + name, static_cast<uint64_t>(blocks.count), " blocks");
   HeldOutOptions measure;
   measure.seed = options.common.seed;
@@ -59,16 +50,20 @@ void run_eval(EvalOptions& options) {
   apply_common_options(options.common);
   check_models(options.models);
   const std::shared_ptr<Ranks> ranks = join_ranks(options.common);
-  print_result(options.common, fmt::format("{:<24} {:>8} {:<16} {:>8} {:>11} {:>6} {:>7} {:>9} {:>6}", "model", "nats/tok",
-                                           "95 % interval", "bits/B", "kept edges", "open", "closed", "tokens", "docs"));
-  nlohmann::json result = {{"models", nlohmann::json::array()}}, files = nlohmann::json::array(), data = nlohmann::json::array();
+  print_result(options.common,
+               fmt::format("{:<24} {:>8} {:<16} {:>8} {:>11} {:>6} {:>7} {:>9} {:>6}", "model", "nats/tok",
+                           "95 % interval", "bits/B", "kept edges", "open", "closed", "tokens", "docs"));
+  nlohmann::json result = {{"models", nlohmann::json::array()}}, files = nlohmann::json::array(),
+                 data = nlohmann::json::array();
   std::string device;
-  for (const std::string& name : options.models) result["models"].push_back(evaluate_model(options, name, device, *ranks));
+  for (const std::string& name : options.models)
+    result["models"].push_back(evaluate_model(options, name, device, *ranks));
   ranks->leave();
   if (options.common.json.empty() || !options.common.speaks) return;
   for (const std::string& name : options.models) files.push_back(describe_model_files(name));
   for (const std::string& path : options.data) {
-    data.push_back({{"file", std::filesystem::path(path).filename().string()}, {"sha256", sha256_of_file(path)}});
+    data.push_back(
+        {{"file", std::filesystem::path(path).filename().string()}, {"sha256", sha256_of_file(path)}});
   }
   result["protocol"] = make_protocol(options.common);
   result["protocol"].update({{"models", files},
@@ -86,12 +81,19 @@ void run_eval(EvalOptions& options) {
 
 void add_eval_verb(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
-  CLI::App* verb = app.add_subcommand("eval", "held-out nats per token, bits per byte and kept edges, with 95 % intervals");
+  CLI::App* verb = add_verb(app, "eval");
   verb->add_option("MODEL", options->models, "one or more models")->required()->expected(1, 64);
-  verb->add_option("--data", options->data, "text, .xz, .zst, JSONL or token shards")->required()->expected(1, 4096)->type_name("FILE...");
-  verb->add_option("--context", options->context, "tokens per block (default: the model's context, at most 1024)")
-      ->check(between(1, 1 << 24))->type_name("N");
-  verb->add_option("--blocks", options->blocks, "at most N blocks (default: all)")->check(between(1, 1 << 30))->type_name("N");
+  verb->add_option("--data", options->data, "text, .xz, .zst, JSONL or token shards")
+      ->required()
+      ->expected(1, 4096)
+      ->type_name("FILE...");
+  verb->add_option("--context", options->context,
+                   "tokens per block (default: the model's context, at most 1024)")
+      ->check(between(1, 1 << 24))
+      ->type_name("N");
+  verb->add_option("--blocks", options->blocks, "at most N blocks (default: all)")
+      ->check(between(1, 1 << 30))
+      ->type_name("N");
   add_common_options(*verb, options->common);
   verb->footer(
       "The text is split at <|endoftext|>; documents, each followed by the end-of-text token, are joined\n"

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/common.h"
+#include "cli/program.h"
 #include "cli/verbs.h"
 #include "io/fetch.h"
 #include "io/sha256.h"
@@ -56,8 +57,7 @@ void run_fetch(const FetchVerbOptions& options) {
 
 void add_fetch_verb(CLI::App& app) {
   auto options = std::make_shared<FetchVerbOptions>();
-  CLI::App* verb =
-      app.add_subcommand("fetch", "brings a model's files onto this machine, resumed and checked");
+  CLI::App* verb = add_verb(app, "fetch");
   verb->add_option("NAME", options->name, "hf:ORG/REPO[@REVISION], or smollm2-135m")->required();
   verb->add_option("--to", options->to, "put plain files into this folder instead of a cache")
       ->type_name("DIR");

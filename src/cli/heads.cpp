@@ -1,95 +1,167 @@
 // openwork heads: the heads of one or more models side by side, as a figure.
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "analyze/heads/head_selection.h"
+#include "analyze/heads/model_heads.h"
 #include "base/error.h"
-#include "cli/heads_figure.h"
+#include "base/progress.h"
+#include "cli/heads_options.h"
 #include "cli/open.h"
+#include "cli/program.h"
+#include "cli/task_options.h"
 #include "cli/verbs.h"
+#include "report/captions.h"
+#include "report/circuit_file.h"
+#include "report/circuit_json.h"
+#include "report/heads_figure.h"
 
 namespace openwork {
 namespace {
 
-nlohmann::json head_json(const ModelHeads& model, const CollectedHead& head) {
-  nlohmann::json frames = nlohmann::json::array();
-  for (const draw::TokenPair& pair : head.frames)
-    frames.push_back(fmt::format("{}:{}<-{}", head.place.name(), pair.query, pair.key));
-  nlohmann::json result = {{"head", head.place.name()},     {"mass", head.summary.mass},
-                           {"peak", head.summary.peak},     {"strength", head.strength},
-                           {"blank", head.summary.blank()}, {"frames", frames}};
-  if (model.task) result["effect"] = model.task->importance.at(head.place);
-  return result;
+constexpr size_t kPromptFrames = 12;  // cells the prompt preset frames in each model
+
+// A model's heads, and what the figure and the protocol say about where they come from.
+struct LookedAt {
+  ModelHeads heads;
+  std::string device, subtitle;
+  nlohmann::json task;  // for the protocol; null
+};
+
+std::optional<TokenPair> watched_cell(const HeadsOptions& options, int64_t tokens) {
+  if (options.from < 0 && options.to < 0) return std::nullopt;
+  if (options.from < 0 || options.to < 0) fail_input("one end of an edge", "--from, --to", "give both");
+  if (options.from > options.to || options.to >= tokens) {
+    fail_input(fmt::format("no edge from key {} to query {}", options.from, options.to), "--from, --to",
+               fmt::format("keys come before queries, and positions are 0 to {}", tokens - 1));
+  }
+  return TokenPair{options.to, options.from};
 }
 
-nlohmann::json to_json(const ModelHeads& model) {
-  nlohmann::json shown = nlohmann::json::array(), blank = nlohmann::json::array();
-  for (const CollectedHead& head : model.collected.shown) shown.push_back(head_json(model, head));
-  for (const HeadPlace& place : model.collected.blank) blank.push_back(place.name());
-  const int64_t cells = model.collected.shown.empty() ? 0 : model.collected.shown.front().cells.side;
-  nlohmann::json result = {{"name", model.name},
-                           {"gated", model.gated},
-                           {"heads", model.layers * model.heads},
-                           {"looked_at", model.collected.looked_at},
-                           {"shown", shown},
-                           {"blank", blank},
-                           {"tokens", model.tokens},
-                           {"prompts", model.prompts},
-                           {"cells", cells}};
-  if (model.task) {
-    result["heads_at_threshold"] = model.task->needed;
-    result["faithfulness"] = model.task->faithfulness;
-  }
-  return result;
+size_t count_frames(const HeadsOptions& options) {
+  if (options.frames >= 0) return static_cast<size_t>(options.frames);
+  return options.preset == "prompt" || options.from >= 0 ? kPromptFrames : 0;
 }
 
-// A preset is a set of defaults; what does not fit together is said before any model is opened.
-GivenPrompts settle_options(HeadsOptions& options, std::vector<std::string>& names) {
-  if (options.preset == "task" && options.task.empty()) options.task = "copy";
-  if (options.order.empty()) options.order = options.preset == "task" ? "importance" : "layer";
-  if (options.task.empty()) return take_prompts(names, options.figure.source);
-  if (options.preset == "prompt" || options.from >= 0)
-    fail_input("a task and a prompt's edges together", "--task", "leave one of them out");
-  const PromptSourceOptions& source = options.figure.source;
-  if (!source.tokens.empty() || !source.tokens_file.empty())
-    fail_input("a task and other prompts together", "--task", "leave --tokens and --tokens-file out");
-  if (source.prompts.find_first_not_of("0123456789") != std::string::npos || source.prompts.size() > 6) {
-    fail_input(fmt::format("'{}' is no number of prompts", printable(source.prompts, 60)), "--prompts",
-               "with --task it is how many to draw");
+// The heads the task needs: found, or read from a circuit found before.
+TaskHeads open_task_heads(const HeadsOptions& options, const std::string& name, const Transformer& model) {
+  const std::string& count = options.figure.source.prompts;
+  const Task task = open_task(name, model, {options.task, count.empty() ? 0 : std::stoll(count)},
+                              options.common, options.common.seed);
+  if (options.circuit.empty()) {
+    note(fmt::format("{}: effects of {} heads on {}", name, model.config().layers * model.config().heads,
+                     describe_task(task)["task"].get<std::string>()));
+    return find_described_heads(model, task, options.ablation, options.threshold, options.common.seed);
   }
-  return {};
+  TaskHeads heads = read_task_heads(options.circuit, name, describe_model_files(name), model.config(), task);
+  heads.ids = clean_prompts(task, model.device());
+  return heads;
+}
+
+// `models` is how many share the figure.
+HeadsSettings make_settings(const HeadsOptions& options, const ModelConfig& config,
+                            std::optional<TaskNeeds> task, int64_t tokens, size_t models) {
+  HeadsSettings settings;
+  settings.heads = options.preset == "sample" ? sample_heads(options.layers, options.heads, config)
+                                              : select_heads(options.layers, options.heads, config);
+  if (options.preset == "task")
+    std::erase_if(settings.heads, [&](const HeadPlace& place) { return !task->needs(place); });
+  settings.order = options.order == "importance" ? HeadOrder::kImportance : HeadOrder::kGiven;
+  settings.task = std::move(task);
+  // A head the task needs is never left out.
+  settings.show_blank = options.blank == "show" || options.preset == "task";
+  settings.top = options.top;
+  settings.watched = watched_cell(options, tokens);
+  settings.frames = count_frames(options);
+  settings.cells = choose_cells(tokens, static_cast<int64_t>(settings.heads.size() * models));
+  return settings;
+}
+
+LookedAt look_at_heads(const HeadsOptions& options, const GivenPrompts& given, const std::string& name,
+                       size_t models) {
+  const Transformer model = open_model(name, options.common);
+  LookedAt result;
+  result.device = model.device().str();
+  at::Tensor ids;  // [prompts, tokens]
+  std::optional<TaskNeeds> task;
+  std::vector<std::string> pieces;
+  if (!options.task.empty()) {
+    const TaskHeads heads = open_task_heads(options, name, model);
+    ids = heads.ids;
+    task = needs_of(heads);
+    result.task = heads.description;
+    result.subtitle =
+        fmt::format("{} task, mean of {} clean prompts of {} tokens", task->task, ids.size(0), ids.size(1));
+  } else {
+    const TokenPrompts prompts = tokenise_prompts(given, name, model.config(), options.common);
+    ids = batch_of(prompts, model.device());
+    pieces = prompts.pieces();
+    result.subtitle = describe_prompts(given.texts, prompts.ids.size(), prompts.ids.front().size());
+  }
+  const int64_t tokens = ids.size(1);
+  const HeadsSettings settings = make_settings(options, model.config(), std::move(task), tokens, models);
+  note(fmt::format("{}: patterns on {} token{}", name, tokens, tokens == 1 ? "" : "s"));
+  result.heads = collect_heads(model, ids, settings);
+  result.heads.name = name;
+  result.heads.pieces = std::move(pieces);
+  return result;
 }
 
 nlohmann::json describe_run(const HeadsOptions& options, const GivenPrompts& given,
-                            const std::vector<ModelHeads>& models) {
+                            const std::vector<std::string>& names, const LookedAt& first) {
   nlohmann::json files = nlohmann::json::array();
-  for (const ModelHeads& model : models) files.push_back(describe_model_files(model.name));
+  for (const std::string& name : names) files.push_back(describe_model_files(name));
   nlohmann::json protocol = make_protocol(options.common);
   protocol.update({{"models", files},
-                   {"device", models.front().device},
+                   {"device", first.device},
                    {"gates", "hard"},
                    {"preset", options.preset},
                    {"order", options.order},
                    {"blank", "mean row sum below 0.01"},
                    {"prompt", given.description}});
-  if (models.front().task) protocol["task"] = models.front().task->description;
+  if (!first.task.is_null()) protocol["task"] = first.task;
   return protocol;
+}
+
+HeadsLook make_look(const HeadsOptions& options) {
+  HeadsLook look;
+  look.needed = options.preset == "task";
+  look.sample = options.preset == "sample";
+  look.whole_layers = options.order == "layer" && options.top == 0 && !options.heads.starts_with('L');
+  look.columns = options.columns;
+  look.shade = options.shade == "linear" ? draw::Shade::kLinear : draw::Shade::kSquareRoot;
+  look.shared_scale = options.scale == "shared";
+  look.scale_high = options.scale_high;
+  const TokenPair edge{options.to, options.from};
+  look.frame_name =
+      describe_frames(count_frames(options), options.from >= 0 ? std::optional(edge) : std::nullopt);
+  return look;
 }
 
 void run_heads(HeadsOptions& options) {
   apply_common_options(options.common);
   check_figure_output(options.figure);
   std::vector<std::string> names = options.figure.words;
-  const GivenPrompts given = settle_options(options, names);
+  const GivenPrompts given = settle_heads_options(options, names);
   check_models(names);
   std::vector<ModelHeads> models;
-  for (const std::string& name : names)
-    models.push_back(look_at_heads(options, given, name, static_cast<int64_t>(names.size())));
-  const nlohmann::json protocol = describe_run(options, given, models);
-  draw::HeadGrid grid = make_head_grid(options, models);
-  grid.caption.note = "Queries downwards, keys to the right. " + describe_protocol(protocol);
+  LookedAt first;
+  for (const std::string& name : names) {
+    LookedAt one = look_at_heads(options, given, name, names.size());
+    models.push_back(std::move(one.heads));
+    if (models.size() == 1) first = std::move(one);
+  }
+  const nlohmann::json protocol = describe_run(options, given, names, first);
+  const HeadsLook look = make_look(options);
+  const draw::HeadGrid grid =
+      make_head_grid(models, look,
+                     {title_heads(models.front(), look.needed), first.subtitle,
+                      "Queries downwards, keys to the right. " + describe_protocol(protocol)});
   draw::write_figure(draw::draw_head_grid(grid), options.figure.out, options.figure.dpi);
   nlohmann::json list = nlohmann::json::array();
   for (const ModelHeads& model : models) {
-    print_result(options.common, fmt::format("{}: {}", model.name, describe_block(options, model)));
+    print_result(options.common, fmt::format("{}: {}", model.name, describe_heads(model, look.needed)));
     list.push_back(to_json(model));
   }
   print_result(options.common, "wrote " + options.figure.out);
@@ -104,76 +176,12 @@ void run_heads(HeadsOptions& options) {
                                      {"protocol", protocol}});
 }
 
-void add_choices(CLI::App& verb, HeadsOptions& options) {
-  verb.add_option("--preset", options.preset,
-                  "sample (even layers, heads 0-15 of a large model), task (the heads it needs), prompt "
-                  "(strongest cells framed)")
-      ->check(CLI::IsMember({"sample", "task", "prompt"}))
-      ->type_name("NAME");
-  verb.add_option("--order", options.order, "layer, or importance: largest first")
-      ->check(CLI::IsMember({"importance", "layer"}))
-      ->type_name("ORDER");
-  verb.add_option("--layers", options.layers, "even, odd, 0-7 or 0,2,5 (default: all)")->type_name("LIST");
-  verb.add_option("--heads", options.heads, "0-15 in each layer, or L0H1,L5H5")->type_name("LIST");
-  verb.add_option("--top", options.top, "at most N heads of each model, the first in order")
-      ->type_name("N")
-      ->check(between(1, 1 << 20));
-  verb.add_option("--task", options.task,
-                  "copy, ioi, greater-than, docstring, opposite or a JSONL file, in place of PROMPT")
-      ->type_name("TASK");
-  verb.add_option("--circuit", options.circuit,
-                  "with --task: a circuit found before (circuit --level head --json FILE)")
-      ->type_name("FILE")
-      ->needs(verb.get_option("--task"));
-  verb.add_option("--threshold", options.threshold,
-                  "share of the task that the shown heads must keep (preset task)")
-      ->type_name("X")
-      ->check(between(0.01, 1.0))
-      ->capture_default_str();
-  verb.add_option("--ablation", options.ablation,
-                  "zero, mean or interchange: how a task's heads are measured")
-      ->check(CLI::IsMember({"zero", "mean", "interchange"}))
-      ->type_name("KIND")
-      ->capture_default_str();
-}
-
-void add_looks(CLI::App& verb, HeadsOptions& options) {
-  verb.add_option("--columns", options.columns, "heads in a row")->type_name("N")->check(between(1, 256));
-  verb.add_option("--frames", options.frames, "frame the N strongest moves between tokens in red")
-      ->type_name("N")
-      ->check(between(0, 10000));
-  verb.add_option("--from", options.from, "with --to: frame this key position instead")
-      ->type_name("POS")
-      ->check(between(0, 1 << 24));
-  verb.add_option("--to", options.to, "and this query position")
-      ->type_name("POS")
-      ->check(between(0, 1 << 24));
-  verb.add_option("--blank", options.blank, "leave-out or show heads that attend to nothing")
-      ->check(CLI::IsMember({"leave-out", "show"}))
-      ->type_name("WHAT")
-      ->capture_default_str();
-  verb.add_option("--scale", options.scale, "shared by all heads, or one for each head")
-      ->check(CLI::IsMember({"shared", "head"}))
-      ->type_name("WHICH")
-      ->capture_default_str();
-  verb.add_option("--scale-high", options.scale_high, "value of the darkest blue (default: the largest cell)")
-      ->type_name("X")
-      ->check(between(1e-6, 1.0));
-  verb.add_option("--shade", options.shade, "sqrt shows weak attention, linear is even")
-      ->check(CLI::IsMember({"sqrt", "linear"}))
-      ->type_name("HOW")
-      ->capture_default_str();
-}
-
 }  // namespace
 
 void add_heads_verb(CLI::App& app) {
   auto options = std::make_shared<HeadsOptions>();
-  CLI::App* verb = app.add_subcommand("heads", "the heads of one or more models side by side, as a figure");
-  add_figure_options(*verb, options->figure, "heads.svg");
-  add_choices(*verb, *options);
-  add_looks(*verb, *options);
-  add_common_options(*verb, options->common);
+  CLI::App* verb = add_verb(app, "heads");
+  add_heads_options(*verb, *options);
   verb->footer(
       "A head whose rows sum to less than 0.01 on average is blank: left out and counted, or shown empty. "
       "Prompts\n"

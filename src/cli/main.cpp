@@ -1,4 +1,37 @@
-// The program: everything is in the table of verbs (cli/program.cpp).
+// The program. Help, the version and the verbs that need no torch are answered here, in milliseconds; for every other
+// verb it opens libopenwork.so, which knows torch (cli/library.cpp), and hands the command line on.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "cli/program.h"
 #include "cli/verbs.h"
 
-int main(int argc, char** argv) { return openwork::run_program(argc, argv); }
+namespace openwork {
+namespace {
+
+constexpr const char* kLibrary =
+    "libopenwork.so";  // beside the program or in ../lib: the program's RUNPATH says so
+
+int run_with_torch(int argc, char** argv) {
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
+  void* const entry = library ? dlsym(library, "openwork_main") : nullptr;
+  if (entry) return reinterpret_cast<int (*)(int, char**)>(entry)(argc, argv);
+  fmt::print(
+      stderr,
+      "openwork: error: {}; {}; build or install openwork again, or set LD_LIBRARY_PATH to torch/lib\n",
+      dlerror(), kLibrary);
+  return 1;
+}
+
+int run_without_torch(int argc, char** argv) {
+  return run_program(
+      argc, argv, {{"models", add_models_verb}, {"fetch", add_fetch_verb}, {"tokenize", add_tokenize_verb}});
+}
+
+}  // namespace
+}  // namespace openwork
+
+int main(int argc, char** argv) {
+  return openwork::needs_torch(argc, argv) ? openwork::run_with_torch(argc, argv)
+                                           : openwork::run_without_torch(argc, argv);
+}

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/common.h"
+#include "cli/program.h"
 #include "cli/verbs.h"
 #include "io/model_store.h"
 #include "io/package.h"
@@ -66,7 +67,7 @@ void run_models(const CommonOptions& options) {
 
 void add_models_verb(CLI::App& app) {
   auto options = std::make_shared<CommonOptions>();
-  CLI::App* verb = app.add_subcommand("models", "lists built-in, fetched and cached models");
+  CLI::App* verb = add_verb(app, "models");
   add_common_options(*verb, *options);
   verb->footer(
       "Examples:\n"

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/open.h"
+#include "cli/program.h"
 #include "cli/training.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
@@ -66,7 +67,7 @@ void add_pretrain_verb(CLI::App& app) {
   options->training.run.verb = "pretrain";
   options->training.run.loop.learning_rate = 1e-3;
   options->training.run.loop.adamw.weight_decay = 0.1;
-  CLI::App* verb = app.add_subcommand("pretrain", "train a model from nothing by its config.json");
+  CLI::App* verb = add_verb(app, "pretrain");
   verb->add_option("--config", options->config, "config.json of the model to make")
       ->required()
       ->type_name("FILE");

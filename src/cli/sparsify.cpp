@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/open.h"
+#include "cli/program.h"
 #include "cli/training.h"
 #include "cli/verbs.h"
 #include "io/model_store.h"
@@ -226,8 +227,7 @@ void add_sparsify_verb(CLI::App& app) {
   options->training.run.verb = "sparsify";
   options->training.run.loop.loss.head_penalty = 0.5;
   options->training.batch_tokens = 0;  // chosen by the device
-  CLI::App* verb = app.add_subcommand(
-      "sparsify", "gate every attention edge and post-train until few are left, at the model's own loss");
+  CLI::App* verb = add_verb(app, "sparsify");
   verb->add_option("MODEL", options->training.run.model, "the model to start from")->required();
   add_gate_options(*verb, *options);
   add_target_options(*verb, *options);

@@ -6,15 +6,12 @@
 #include "analyze/heads/head_classes.h"
 #include "analyze/heads/head_statistics.h"
 #include "analyze/heads/model_comparison.h"
-#include "analyze/heads/pattern_numbers.h"
-#include "base/error.h"
 #include "base/progress.h"
 #include "cli/common.h"
 #include "cli/open.h"
+#include "cli/program.h"
 #include "cli/prompt_source.h"
-#include "cli/statistics.h"
 #include "cli/verbs.h"
-#include "draw/figure.h"
 #include "io/atomic_file.h"
 #include "io/safe_files.h"
 #include "report/statistics_figures.h"
@@ -22,8 +19,6 @@
 
 namespace openwork {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct StatsOptions {
   CommonOptions common;
@@ -37,8 +32,7 @@ struct StatsOptions {
 std::string list_heads(const std::vector<const HeadRecord*>& heads, Statistic statistic) {
   std::vector<std::string> names;
   for (const HeadRecord* head : heads)
-    names.push_back(
-        fmt::format("{} {}", head_name(head->layer, head->head), format_value(head->mean[statistic])));
+    names.push_back(fmt::format("{} {}", head->place.name(), format_value(head->mean[statistic])));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -82,16 +76,33 @@ void print_comparison(const CommonOptions& common, const ModelComparison& compar
                                      comparison.rows[0].prompts, 10000));
 }
 
-void write_folder(const fs::path& folder, const StatisticsReport& report, const nlohmann::json& result) {
-  make_folder(folder);
-  write_text_file(folder / "statistics.json",
-                  result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  write_text_file(folder / "heads.csv", make_csv(report));
-  write_text_file(folder / "statistics.md", make_markdown(report));
-  for (const NamedFigure& figure : draw_statistics(report)) {
-    draw::write_figure(figure.figure, folder / (figure.name + ".svg"));
-    draw::write_figure(figure.figure, folder / (figure.name + ".png"));
-  }
+ModelStatistics measure_model(const std::string& name, const GivenPrompts& given, const StatsOptions& options,
+                              std::string& device) {
+  const Transformer model = open_model(name, options.common);
+  device = model.device().str();
+  const TokenPrompts prompts = tokenise_prompts(given, name, model.config(), options.common);
+  StatisticsOptions statistics = options.statistics;
+  statistics.beginning = prompts.beginning;
+  if (prompts.tokenizer)
+    statistics.random_from = ordinary_tokens(*prompts.tokenizer, model.config().vocabulary);
+  Progress progress("stats " + name, prompts.ids.size(), " prompts");
+  ModelStatistics result = measure_heads(model, prompts.ids, statistics, [&] { progress.advance(1); });
+  result.name = name;
+  return result;
+}
+
+void write_results(const StatsOptions& options, const StatisticsReport& report, const nlohmann::json& prompts,
+                   const std::string& device) {
+  nlohmann::json result = to_json(report);
+  result["protocol"] = make_protocol(options.common);
+  result["protocol"]["device"] = device;
+  result["protocol"].update(describe_statistics(options.statistics, prompts));
+  for (const std::string& name : options.arguments)
+    result["protocol"]["models"].push_back(describe_model_files(name));
+  write_json_result(options.common, result);
+  if (!options.csv.empty()) write_text_file(options.csv, make_csv(report));
+  if (!options.markdown.empty()) write_text_file(options.markdown, make_markdown(report));
+  if (!options.out.empty()) write_statistics(report, result, options.out);
 }
 
 void run_stats(StatsOptions& options) {
@@ -104,65 +115,20 @@ void run_stats(StatsOptions& options) {
   StatisticsReport report;
   std::string device;
   for (const std::string& name : options.arguments) {
-    report.models.push_back(measure_model(name, given, options.common, options.statistics, device));
+    add_model(report, measure_model(name, given, options, device), options.common.seed);
     print_model(options.common, report.models.back());
   }
-  for (size_t n = 1; n < report.models.size(); ++n) {
-    report.comparisons.push_back(
-        {report.models[0].name, report.models[n].name,
-         compare_statistics(report.models[0], report.models[n], options.common.seed)});
-    print_comparison(options.common, report.comparisons.back());
-  }
+  for (const ModelComparison& comparison : report.comparisons) print_comparison(options.common, comparison);
   if (options.common.json.empty() && options.csv.empty() && options.markdown.empty() && options.out.empty())
     return;
-  nlohmann::json result = to_json(report);
-  result["protocol"] = make_protocol(options.common);
-  result["protocol"]["device"] = device;
-  result["protocol"].update(describe_statistics(options.statistics, given));
-  for (const std::string& name : options.arguments)
-    result["protocol"]["models"].push_back(describe_model_files(name));
-  write_json_result(options.common, result);
-  if (!options.csv.empty()) write_text_file(options.csv, make_csv(report));
-  if (!options.markdown.empty()) write_text_file(options.markdown, make_markdown(report));
-  if (!options.out.empty()) write_folder(options.out, report, result);
+  write_results(options, report, given.description, device);
 }
 
 }  // namespace
 
-ModelStatistics measure_model(const std::string& name, const GivenPrompts& given, const CommonOptions& common,
-                              StatisticsOptions statistics, std::string& device) {
-  const Transformer model = open_model(name, common);
-  device = model.device().str();
-  const TokenPrompts prompts = tokenise_prompts(given, name, model.config(), common);
-  statistics.beginning = prompts.beginning;
-  statistics.random_from = ordinary_tokens(prompts.tokenizer, model.config().vocabulary);
-  Progress progress("stats " + name, prompts.ids.size(), " prompts");
-  ModelStatistics result = measure_heads(model, prompts.ids, statistics, [&] { progress.advance(1); });
-  result.name = name;
-  return result;
-}
-
-nlohmann::json describe_statistics(const StatisticsOptions& statistics, const GivenPrompts& given) {
-  nlohmann::json rules = nlohmann::json::array();
-  for (const ClassRule& rule : kClassRules)
-    rules.push_back({{"class", rule.name}, {"measure", rule.measure}, {"threshold", rule.threshold}});
-  return {{"prompts", given.description},
-          {"gates", "hard"},
-          {"rows", "i >= 1"},
-          {"interval", "95 %, prompts resampled, 1000 draws"},
-          {"test",
-           "paired sign flips over prompts, two-sided, 10000 draws, p = (1 + hits) / (1 + draws), Holm over "
-           "the table"},
-          {"repeat", {{"tokens", statistics.repeat_length}, {"prompts", statistics.repeat_prompts}}},
-          {"redundancy_level", statistics.redundancy_level},
-          {"interaction_level", statistics.interaction_level},
-          {"classes", rules}};
-}
-
 void add_stats_verb(CLI::App& app) {
   auto options = std::make_shared<StatsOptions>();
-  CLI::App* verb =
-      app.add_subcommand("stats", "statistics, classes and redundancy of every head; tests between models");
+  CLI::App* verb = add_verb(app, "stats");
   verb->add_option("MODEL", options->arguments,
                    "one or more models, and then the prompt unless an option gives it")
       ->type_name("... [PROMPT]")

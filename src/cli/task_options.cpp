@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/open.h"
-#include "io/sha256.h"
 
 namespace openwork {
 namespace {
@@ -32,41 +31,18 @@ void add_task_options(CLI::App& verb, TaskOptions& options) {
 
 Task open_task(const std::string& model_name, const Transformer& model, const TaskOptions& options,
                const CommonOptions& common, uint64_t seed) {
-  const ModelConfig& config = model.config();
-  TaskVocabulary vocabulary;
-  vocabulary.size = config.vocabulary;
-  vocabulary.context = config.context;
   std::optional<Tokenizer> tokenizer;
   try {
     tokenizer = open_tokenizer(model_name);
   } catch (const Error&) {
     tokenizer.reset();  // copy and files of ids need none; others say so themselves
   }
-  int64_t begin = config.beginning_token.value_or(0);
-  if (tokenizer) {
-    vocabulary.tokenizer = &*tokenizer;
-    vocabulary.beginning = beginning_tokens(*tokenizer, common);
-    if (tokenizer->end_of_text_id()) begin = *tokenizer->end_of_text_id();
-    if (tokenizer->beginning_id()) begin = *tokenizer->beginning_id();
-  }
-  vocabulary.begin_token = begin;
-  vocabulary.copy_begins = common.bos != "no";
-  return make_task(options.task, vocabulary, options.prompts, seed);
-}
-
-nlohmann::json describe_task(const Task& task) {
-  const bool drawn = is_built_in_task(task.name);
-  nlohmann::json description = {
-      {"task", drawn ? task.name : std::filesystem::path(task.name).filename().string()},
-      {"prompts", task.prompts.size()},
-      {"tokens", task.length()},
-      {"metric", metric_name(task.metric)}};
-  if (drawn) {
-    description["task_seed"] = task.seed;
-  } else {
-    description["task_sha256"] = sha256_of_file(task.name);
-  }
-  return description;
+  std::vector<int64_t> beginning;
+  if (tokenizer) beginning = beginning_tokens(*tokenizer, common);
+  return make_task(options.task,
+                   make_vocabulary(model.config(), tokenizer ? &*tokenizer : nullptr, std::move(beginning),
+                                   common.bos != "no"),
+                   options.prompts, seed);
 }
 
 KeptSweep::KeptSweep(const std::string& file, const CommonOptions& common, const nlohmann::json& key,

@@ -1,5 +1,5 @@
-// What ablate, circuit and bench circuit share: the options that name a task, making it for a model, and its
-// part of the protocol.
+// What ablate, circuit and bench circuit share: the options that name a task, making it for a model, and the
+// sweep that outlives an interruption.
 #pragma once
 #include <memory>
 #include <string>
@@ -22,10 +22,6 @@ void add_task_options(CLI::App& verb, TaskOptions& options);
 // The task with this model's tokens.
 Task open_task(const std::string& model_name, const Transformer& model, const TaskOptions& options,
                const CommonOptions& common, uint64_t seed);
-
-// {"task", "prompts", "tokens", "metric", "seed" or "sha256" of the file, "first": the first prompt's clean
-// ids}
-nlohmann::json describe_task(const Task& task);
 
 // A sweep kept in `file`, or beside the JSON output, shared over ranks, that ends at SIGINT or SIGTERM to any
 // of them.

@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 #include "cli/common.h"
-#include "cli/open.h"
+#include "cli/open_tokenizer.h"
+#include "cli/program.h"
 #include "cli/verbs.h"
 #include "io/mapped_file.h"
 
@@ -37,7 +38,8 @@ nlohmann::json decode_ids(const TokenizeOptions& options, const Tokenizer& token
   std::vector<int32_t> ids;
   for (const int64_t id : parse_id_list(options.ids, "--ids")) {
     if (id < 0 || id >= tokenizer.size()) {
-      fail_input(fmt::format("token id {}", id), "--ids", fmt::format("ids are 0 to {}", tokenizer.size() - 1));
+      fail_input(fmt::format("token id {}", id), "--ids",
+                 fmt::format("ids are 0 to {}", tokenizer.size() - 1));
     }
     ids.push_back(static_cast<int32_t>(id));
   }
@@ -53,7 +55,8 @@ void run_tokenize(const TokenizeOptions& options) {
   const int given = static_cast<int>(options.has_text) + !options.file.empty() + options.has_ids;
   if (given != 1) fail_input("exactly one input is needed", "command line", "give TEXT, --file or --ids");
   const Tokenizer tokenizer = open_tokenizer(options.model);
-  nlohmann::json result = options.has_ids ? decode_ids(options, tokenizer) : tokenize_text(options, tokenizer);
+  nlohmann::json result =
+      options.has_ids ? decode_ids(options, tokenizer) : tokenize_text(options, tokenizer);
   result["protocol"] = {{"tokenizer", options.model}, {"special_tokens_added", false}};
   write_json_result(options.common, result);
 }
@@ -62,9 +65,10 @@ void run_tokenize(const TokenizeOptions& options) {
 
 void add_tokenize_verb(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* verb = app.add_subcommand("tokenize", "token ids and pieces of a text, or the text of token ids");
+  CLI::App* verb = add_verb(app, "tokenize");
   verb->add_option("MODEL", options->model, "a model, or a tokenizer.json")->required();
-  CLI::Option* text = verb->add_option("TEXT", options->text, "the text; special tokens in it are parsed, none is added");
+  CLI::Option* text =
+      verb->add_option("TEXT", options->text, "the text; special tokens in it are parsed, none is added");
   verb->add_option("--file", options->file, "take the text from this file")->type_name("FILE");
   CLI::Option* ids = verb->add_option("--ids", options->ids, "decode these ids instead")->type_name("1,2,3");
   add_common_options(*verb, options->common);

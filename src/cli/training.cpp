@@ -4,108 +4,22 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
-#include "analyze/held_out.h"
+#include "analyze/measure_run.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/progress.h"
 #include "cli/open.h"
 #include "cli/ranks.h"
-#include "cli/training_chart.h"
-#include "io/atomic_file.h"
+#include "report/training_chart.h"
 #include "text/documents.h"
 #include "text/prompt_file.h"
 #include "train/batches.h"
+#include "train/run_options.h"
 
 namespace openwork {
-namespace {
-
-namespace fs = std::filesystem;
-
-constexpr int64_t kBlocksOnTheWay = 128;  // what a run is measured on while it runs: cheap, always the same
-
-TokenBlocks first_blocks(const TokenBlocks& blocks, int64_t count) {
-  TokenBlocks first = blocks;
-  first.count = std::min(count, blocks.count);
-  const auto tokens = static_cast<size_t>(first.count * first.context + 1);
-  first.tokens.resize(tokens), first.document.resize(tokens), first.bytes.resize(tokens);
-  return first;
-}
-
-Evaluate make_evaluate(const TokenBlocks& blocks, const HeldOutOptions& options) {
-  const auto few = std::make_shared<const TokenBlocks>(first_blocks(blocks, kBlocksOnTheWay));
-  return [&blocks, few, options](const Transformer& model, const std::string& name, HeldOutPart part) {
-    if (part == HeldOutPart::kOnTheWay) {
-      HeldOutOptions brief;
-      brief.seed = options.seed, brief.ranks = options.ranks;
-      return evaluate_held_out(model, *few, brief);
-    }
-    Progress progress("measure " + name, static_cast<uint64_t>(blocks.count), " blocks");
-    HeldOutOptions shown = options;
-    shown.advance = [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); };
-    return evaluate_held_out(model, blocks, shown);
-  };
-}
-
-nlohmann::json describe_options(const TrainingOptions& options) {
-  const LoopOptions& loop = options.run.loop;
-  const WeightOptions& weights = options.run.weights;
-  nlohmann::json json = {{"context", options.context},
-                         {"lengths", loop.lengths},
-                         {"batch_tokens", options.batch_tokens},
-                         {"accumulate", loop.accumulate},
-                         {"recompute", weights.recompute},
-                         {"ranks", loop.ranks->count()},
-                         {"steps", loop.steps},
-                         {"minutes", loop.minutes},
-                         {"learning_rate", loop.learning_rate},
-                         {"weight_decay", loop.adamw.weight_decay},
-                         {"clip", loop.adamw.clip},
-                         {"warmup", loop.schedule.warmup},
-                         {"decay", loop.schedule.decay},
-                         {"dtype", weights.dtype == at::kFloat ? "fp32" : "bf16"},
-                         {"save_dtype", options.save_dtype}};
-  if (options.run.gate == GateKind::kNone) return json;
-  json.update({{"gate", gate_name(options.run.gate)},
-               {"gate_bias", options.run.gate_bias.value_or(default_gate_bias(options.run.gate))},
-               {"learn_bias", weights.learn_bias},
-               {"bias_learning_rate", loop.bias_rate},
-               {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}},
-               {"noise_anneal", loop.schedule.noise_anneal},
-               {"penalty_weight", loop.loss.penalty_weight},
-               {"head_penalty", loop.loss.head_penalty},
-               {"head_penalty_form", head_form_name(loop.loss.head_form)},
-               {"head_penalty_over", loop.loss.head_over_batch ? "batch" : "sample"},
-               {"measurements", loop.measurements},
-               {"distill", loop.loss.distill},
-               {"multiplier_rate", loop.multiplier->rate},
-               {"multiplier_highest", loop.multiplier->highest},
-               {"control", options.run.control}});
-  if (options.run.gate == GateKind::kIdle)
-    json.update({{"idle", options.run.gate_idle.value_or(kDefaultIdle)},
-                 {"learn_idle", weights.learn_idle},
-                 {"idle_learning_rate", loop.idle_rate}});
-  if (options.run.target_slack) json["target_slack"] = *options.run.target_slack;
-  if (options.run.frontier > 0) json["frontier"] = options.run.frontier;
-  if (options.run.compact) json["compact"] = *options.run.compact;
-  if (weights.lora)
-    json.update({{"lora", weights.lora->rank},
-                 {"lora_alpha", weights.lora->alpha},
-                 {"lora_targets", weights.lora->targets}});
-  return json;
-}
-
-void make_run_folder(const RunOptions& run) {
-  check_run_folder(run);
-  std::error_code error;
-  fs::create_directories(run.out, error);
-  if (error)
-    fail_input(fmt::format("the folder cannot be made ({})", error.message()), run.out.string(),
-               "choose another --out");
-}
-
-}  // namespace
 
 void leave_interrupted(const RunOptions& run, int signal) {
   note(fmt::format("interrupted after a checkpoint; continue with --resume --out {}", run.out.string()));
@@ -215,7 +129,7 @@ std::string command_line() {
   while (std::getline(file, argument, '\0')) {
     const bool quoted =
         argument.empty() || argument.find_first_of(" \t\n\"'$&|;<>()*?#~`\\") != std::string::npos;
-    if (line.empty()) argument = fs::path(argument).filename().string();
+    if (line.empty()) argument = std::filesystem::path(argument).filename().string();
     line += (line.empty() ? "" : " ") + (quoted ? "'" + argument + "'" : argument);
   }
   return printable(line, 4000);
@@ -276,7 +190,7 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
   measure.ranks = run.loop.ranks.get();
   RunReport report = run_training(run, batches, make_evaluate(blocks, measure));
   if (report.result.training.signal != 0) leave_interrupted(run, report.result.training.signal);
-  report.options = describe_options(options);
+  report.options = describe_options(run, options.context);
   report.data = data.description;
   report.protocol = make_protocol(options.common);
   report.protocol.update({{"device", run.weights.device.str()},

@@ -2,33 +2,31 @@
 // activations.
 #include <fmt/format.h>
 
-#include <map>
+#include <optional>
 
-#include "base/interval.h"
 #include "base/error.h"
-#include "base/progress.h"
 #include "cli/open.h"
+#include "cli/program.h"
 #include "cli/training.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
 #include "io/model_store.h"
-#include "io/safe_files.h"
 #include "model/load.h"
-#include "transcode/descriptions.h"
-#include "transcode/measure_transcoders.h"
-#include "transcode/train_transcoders.h"
-#include "transcode/transcoder_config.h"
+#include "report/transcoder_report.h"
 #include "transcode/transcoder_files.h"
+#include "transcode/transcoder_folder.h"
 
 namespace openwork {
 namespace {
+
+constexpr int64_t kUsualContexts = 5;
 
 struct TranscodeVerb {
   TrainingOptions training;
   TranscodeOptions transcode;
   std::string kind = "plt", input = "normed", activation = "batchtopk", scan, unpack, measure, details;
   int bits = 32;
-  int64_t describe = 5;
+  std::optional<int64_t> describe;  // a run: kUsualContexts unless said; --measure: none unless said
 };
 
 // What the options say, in options.transcode.
@@ -60,79 +58,21 @@ Transformer open_as(const TranscodeVerb& options, at::ScalarType dtype) {
   return open_model(options.training.run.model, common);
 }
 
-// How much more each token costs with the MLPs replaced, documents resampled.
-Interval loss_interval(const TranscoderQuality& quality, const TokenBlocks& blocks, uint64_t seed) {
-  std::map<int32_t, std::pair<double, double>> documents;  // nats, tokens
-  const float *before = quality.model_losses.const_data_ptr<float>(),
-              *after = quality.replaced_losses.const_data_ptr<float>();
-  for (int64_t n = 0; n < quality.tokens; ++n) {
-    auto& [nats, tokens] = documents[blocks.document[static_cast<size_t>(n + 1)]];
-    nats += after[n] - before[n];
-    tokens += 1;
-  }
-  std::vector<double> nats, tokens;
-  for (const auto& [document, sums] : documents) nats.push_back(sums.first), tokens.push_back(sums.second);
-  return bootstrap_ratio(nats, tokens, seed);
-}
-
-std::string describe_losses(const TranscoderQuality& quality, const Interval& interval) {
-  const ReplacementLosses& losses = quality.losses;
-  return fmt::format(
-      "nats/token: the model {:.4f}; its MLPs replaced {:.4f} ({:+.4f}, 95 % interval {:+.4f} to {:+.4f}); "
-      "MLPs "
-      "at their mean {:.4f}; none {:.4f}\nmeasured on {} blocks of {} tokens",
-      losses.model, losses.replaced, losses.replaced - losses.model, interval.low, interval.high,
-      losses.mean_output, losses.zero_output, quality.blocks, quality.context);
-}
-
-std::string describe_training(const LoopResult& training) {
-  return fmt::format("trained {} steps, {} tokens, {:.1f} s, {:.0f} tokens/s", training.steps,
-                     training.tokens, training.seconds, training.tokens_per_second);
-}
-
-nlohmann::json measured_json(const TranscoderQuality& quality, const Interval& interval) {
-  nlohmann::json result = to_json(quality);
-  result["losses"]["increase"] = quality.losses.replaced - quality.losses.model;
-  result["losses"]["interval"] = {interval.low, interval.high};
-  return result;
-}
-
-nlohmann::json describe_options(const TranscodeVerb& options) {
-  const TranscodeOptions& o = options.transcode;
-  return {{"kind", options.kind},
-          {"features", o.features},
-          {"k", o.k},
-          {"input", options.input},
-          {"activation", options.activation},
-          {"bits", options.bits},
-          {"context", options.training.context},
-          {"batch_tokens", options.training.batch_tokens},
-          {"steps", o.steps},
-          {"minutes", o.minutes},
-          {"learning_rate", o.learning_rate},
-          {"warmup", o.schedule.warmup},
-          {"decay", o.schedule.decay},
-          {"dead_after", o.dead_after},
-          {"ranks", o.ranks->count()},
-          {"dtype", options.training.run.weights.dtype == at::kFloat ? "fp32" : "bf16"}};
-}
-
 nlohmann::json make_report(const TranscodeVerb& options, const TranscoderQuality& quality,
-                           const Interval& interval, const LoopResult& training, const PreparedData& data) {
+                           const LoopResult& training, const PreparedData& data) {
   const RunOptions& run = options.training.run;
-  nlohmann::json report = measured_json(quality, interval);
-  report.update({{"verb", "transcode"},
-                 {"model", run.model},
-                 {"command", run.command},
-                 {"seed", options.training.common.seed},
-                 {"options", describe_options(options)},
-                 {"data", data.description},
-                 {"training",
-                  {{"steps", training.steps},
-                   {"tokens", training.tokens},
-                   {"seconds", training.seconds},
-                   {"tokens_per_second", training.tokens_per_second}}},
-                 {"protocol", make_protocol(options.training.common)}});
+  nlohmann::json report = to_json(TranscoderRun{.model = run.model,
+                                                .command = run.command,
+                                                .options = options.transcode,
+                                                .bits = options.bits,
+                                                .context = options.training.context,
+                                                .batch_tokens = options.training.batch_tokens,
+                                                .dtype = run.weights.dtype == at::kFloat ? "fp32" : "bf16",
+                                                .seed = options.training.common.seed,
+                                                .data = data.description,
+                                                .training = training,
+                                                .quality = quality});
+  report["protocol"] = make_protocol(options.training.common);
   report["protocol"].update({{"device", run.weights.device.str()},
                              {"model", describe_model_files(run.model)},
                              {"measured_in", "fp32"},
@@ -157,46 +97,14 @@ Transcoders train(TranscodeVerb& options, const PreparedData& data, LoopResult& 
   return std::move(result.transcoders);
 }
 
-// Every feature as a file of its own, named by its index, for public viewers.
-void write_details(const std::string& folder, const Descriptions& descriptions, const Tokenizer& tokenizer) {
-  make_folder(folder);
-  for (size_t layer = 0; layer < descriptions.layers.size(); ++layer) {
-    for (size_t feature = 0; feature < descriptions.layers[layer].size(); ++feature) {
-      const auto l = static_cast<int64_t>(layer), f = static_cast<int64_t>(feature);
-      write_text_file(std::filesystem::path(folder) / fmt::format("{}.json", pair_index(l, f)),
-                      feature_details(descriptions.layers[layer][feature], l, f, tokenizer).dump());
-    }
-  }
-}
-
-void describe(const TranscodeVerb& options, const std::filesystem::path& folder, const Transformer& model,
-              const Transcoders& transcoders, const TokenBlocks& blocks, const Tokenizer& tokenizer) {
-  Progress progress("describe", static_cast<uint64_t>(2 * blocks.count), " blocks");
-  const Descriptions descriptions =
-      describe_features(model, transcoders, blocks, options.describe,
-                        [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
-  save_descriptions(folder, descriptions);
-  if (!options.details.empty()) write_details(options.details, descriptions, tokenizer);
-}
-
-// What a saved folder is worth on these blocks; its features are described there where --describe asks for
-// it.
-TranscoderQuality measure_folder(const TranscodeVerb& options, const std::filesystem::path& folder,
-                                 const TokenBlocks& blocks, const Tokenizer& tokenizer) {
+TranscoderQuality measure_saved(const TranscodeVerb& options, const std::filesystem::path& folder,
+                                const TokenBlocks& blocks, const Tokenizer& tokenizer, int64_t contexts) {
   const RunOptions& run = options.training.run;
-  const Transformer model = open_as(options, at::kFloat);
-  const Transcoders saved = load_transcoders(folder, model.device());
-  check_transcoders_fit(saved, model.config(), model_hash(locate_model(run.model)), folder.string());
-  TranscoderQuality quality;
-  {
-    Progress progress("measure", static_cast<uint64_t>(blocks.count), " blocks");
-    quality = measure_transcoders(model, saved, blocks, *run.loop.ranks,
-                                  [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
-  }
-  if (options.describe > 0) {
-    run.loop.ranks->run_first([&] { describe(options, folder, model, saved, blocks, tokenizer); });
-  }
-  return quality;
+  return measure_folder(folder, open_as(options, at::kFloat), blocks, tokenizer, *run.loop.ranks,
+                        {.model_hash = model_hash(locate_model(run.model)),
+                         .contexts = contexts,
+                         .details = options.details,
+                         .seed = options.training.common.seed});
 }
 
 // Trains, saves, opens what was saved and measures that.
@@ -215,11 +123,11 @@ void run_transcode(TranscodeVerb& options) {
     save_transcoders(run.out, trained,
                      options.bits == 8 ? TranscoderFormat::kEightBit : TranscoderFormat::kFloat32);
   });
-  const TranscoderQuality quality = measure_folder(options, run.out, blocks, tokenizer);
-  const Interval interval = loss_interval(quality, blocks, options.training.common.seed);
-  const nlohmann::json report = make_report(options, quality, interval, training, data);
+  const TranscoderQuality quality =
+      measure_saved(options, run.out, blocks, tokenizer, options.describe.value_or(kUsualContexts));
+  const nlohmann::json report = make_report(options, quality, training, data);
   run.loop.ranks->run_first([&] { write_text_file(run.out / "report.json", report.dump(1) + "\n"); });
-  print_result(options.training.common, to_text(quality) + describe_losses(quality, interval));
+  print_result(options.training.common, to_text(quality));
   print_result(options.training.common, describe_training(training));
   write_json_result(options.training.common, report);
   run.loop.ranks->leave();
@@ -233,10 +141,10 @@ void run_measure(TranscodeVerb& options) {
   const int64_t context = training.context > 0 ? training.context : std::min<int64_t>(config.context, 1024);
   const TokenBlocks blocks = read_blocks({training.data.begin(), training.data.end()}, tokenizer,
                                          end_of_text(tokenizer, config), context, training.held_out_blocks);
-  const TranscoderQuality quality = measure_folder(options, options.measure, blocks, tokenizer);
-  const Interval interval = loss_interval(quality, blocks, training.common.seed);
-  print_result(training.common, to_text(quality) + describe_losses(quality, interval));
-  nlohmann::json result = measured_json(quality, interval);
+  const TranscoderQuality quality =
+      measure_saved(options, options.measure, blocks, tokenizer, options.describe.value_or(0));
+  print_result(training.common, to_text(quality));
+  nlohmann::json result = to_json(quality);
   result["protocol"] = make_protocol(training.common);
   result["protocol"].update({{"model", describe_model_files(training.run.model)},
                              {"transcoders", std::filesystem::path(options.measure).filename().string()},
@@ -278,10 +186,10 @@ void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
       ->check(CLI::IsMember({8, 32}))
       ->capture_default_str();
   verb.add_option("--describe", options.describe,
-                  "most active held-out places kept of every feature, in features.json.zst; 0: none")
+                  "most active held-out places kept of every feature, in features.json.zst; 0: none "
+                  "(default: 5; with --measure: 0)")
       ->check(between<int64_t>(0, 1000))
-      ->type_name("N")
-      ->capture_default_str();
+      ->type_name("N");
   verb.add_option("--details", options.details, "also a JSON file per feature, as public viewers read them")
       ->type_name("DIR");
   verb.add_option("--scan", options.scan, "what public viewers call the set (default: openwork/MODEL-KIND)")
@@ -294,15 +202,14 @@ void add_transcode_verb(CLI::App& app) {
   auto options = std::make_shared<TranscodeVerb>();
   options->training.run.verb = "transcode";
   options->training.batch_tokens = 8192;
-  CLI::App* verb = app.add_subcommand(
-      "transcode",
-      "train transcoders: sparse features in place of a model's MLPs, for trace and circuit-tracer");
+  CLI::App* verb = add_verb(app, "transcode");
   auto* model = verb->add_option("MODEL", options->training.run.model, "the model to train them on");
   verb->add_option("--unpack", options->unpack, "only turn an 8-bit folder into the plain form at --out")
       ->type_name("FOLDER")
       ->excludes(model);
   verb->add_option("--measure", options->measure,
-                   "train nothing: measure a folder on --data, and describe its features anew")
+                   "train nothing: measure a folder on --data; nothing is written there unless --describe is "
+                   "given")
       ->type_name("FOLDER");
   add_transcoder_options(*verb, *options);
   add_run_options(*verb, options->training);
@@ -321,8 +228,7 @@ void add_transcode_verb(CLI::App& app) {
       "smollm2-transcoders\n"
       "  openwork transcode gpt2 --kind clt --features 2048 --data text.jsonl --steps 5000 --out clt "
       "--resume\n"
-      "  openwork transcode openwork-8m --measure models/openwork-8m/transcoders --data text.txt --describe "
-      "0\n"
+      "  openwork transcode openwork-8m --measure models/openwork-8m/transcoders --data text.txt\n"
       "  openwork transcode --unpack models/openwork-8m/transcoders --out plain");
   verb->callback([options] {
     apply_common_options(options->training.common);
@@ -334,7 +240,11 @@ void add_transcode_verb(CLI::App& app) {
     if (options->training.run.model.empty() || options->training.data.empty()) {
       fail_input("transcode wants a MODEL and --data", "command line", "see openwork transcode --help");
     }
-    if (!options->measure.empty()) return run_measure(*options);
+    const bool measure = !options->measure.empty();
+    if (!options->details.empty() && options->describe.value_or(measure ? 0 : kUsualContexts) == 0) {
+      fail_input("details of features that are not described", "--details", "give --describe N");
+    }
+    if (measure) return run_measure(*options);
     if (options->training.out.empty()) {
       fail_input("transcode wants a folder for the transcoders", "command line", "give --out DIR");
     }

@@ -1,5 +1,4 @@
-// The table of verbs: each add_*_verb adds one subcommand with its options, help and examples, and lives in a
-// file of its own. run_program builds the program from the table and turns errors into one line and exit codes.
+// Each add_*_verb adds one verb's subcommand with its options, help and examples, and lives in a file of its own.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -22,7 +21,5 @@ void add_trace_verb(CLI::App& app);
 void add_stats_verb(CLI::App& app);
 void add_compare_verb(CLI::App& app);
 void add_bench_verb(CLI::App& app);
-
-int run_program(int argc, char** argv);
 
 }  // namespace openwork

@@ -1,6 +1,5 @@
 // Colours, the scale that shades attention, and the colour-blind safe set that tells things apart.
-//   attention_palette()[255]      dark blue; index 0 is white, and every one of the 256 colours is its own,
-//   so
+//   attention_palette()[255]      dark blue; index 0 is white, and every one of the 256 colours is its own, so
 //                                 that a value can be read back from a picture to 1/255 of its scale
 //   ColourScale scale{0.8};       values 0 .. 0.8 over those 256 colours
 //   category_colour(2)            the third of a fixed order (Tol's muted set, grey last)

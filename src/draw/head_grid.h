@@ -14,10 +14,6 @@
 
 namespace openwork::draw {
 
-struct TokenPair {
-  int64_t query = 0, key = 0;
-};
-
 struct HeadPanel {
   std::string label;                   // L5H1
   Cells cells;                         // without values: a blank head

@@ -3,8 +3,9 @@
 // correlation, larger type for stronger ones. Beyond kMostDots points a cloud is shaded by how many points
 // fall into each small square. Models stand one above the other on the same axes.
 //   ScatterMatrix matrix;
-//   matrix.blocks.push_back({.title = "dense", .names = {"L5H6", "L6H0"}, .values = {a, b}, .pearson = ...,
-//   .spearman = ...}); write_figure(draw_scatter_matrix(matrix), "scatter.svg");
+//   matrix.blocks.push_back({.title = "dense", .names = {"L5H6", "L6H0"}, .values = {a, b},
+//                            .pearson = ..., .spearman = ...});
+//   write_figure(draw_scatter_matrix(matrix), "scatter.svg");
 #pragma once
 #include <string>
 #include <vector>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/median.h"
 #include "draw/legend.h"
 #include "draw/panel.h"
 
@@ -30,12 +31,6 @@ Axis make_value_axis(const StripChart& chart) {
   return Axis::logarithm(chart.y_name, *least / 2, std::max(*most * 1.3, *least));
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 // The dots of one place and series, spread over its share of the place's width.
 void paint_dots(Canvas& canvas, const Panel& panel, const Axis& y, const std::vector<double>& values,
                 double from, double to, const StripChart& chart, const Colour& colour) {
@@ -47,8 +42,8 @@ void paint_dots(Canvas& canvas, const Panel& panel, const Axis& y, const std::ve
   }
   canvas.fill_dots(points, points.size() > 20 ? 1.1 : 1.6, colour.with_alpha(0.75));
   if (points.empty() || !chart.medians) return;
-  const double median = std::max(median_of(values), y.low);
-  canvas.line(panel.at(from, median), panel.at(to, median), {colour, 1.2});
+  const double middle = std::max(median(values), y.low);
+  canvas.line(panel.at(from, middle), panel.at(to, middle), {colour, 1.2});
 }
 
 double tallest(const std::vector<double>& values, const std::vector<double>& high, double most) {

@@ -2,10 +2,12 @@
 // range of layers, the answer on top; curves are what moves between tokens, with the heads that carry it
 // written on them. Width and the size of boxes have one scale over all panels, so that a model stands beside
 // its sparse twin; blue raises, orange lowers.
-//   TracePanel panel{.title = "openwork-8m", .tokens = {"a", "b"}, .rows = {"tokens", "layers 0-3",
-//   "answer"}}; panel.boxes = {{0, 0, 0.2, {"a"}}, {1, 0, 0.1, {"b"}}, {0, 1, 0.4, {"L2F17 a"}}, {1, 2, 1,
-//   {"c", "37 %"}}}; panel.moves = {{2, 3, 0.3, {"L3H1 60 %"}}}; write_figure(draw_trace_diagram({.panels =
-//   {panel}}), "trace.svg");
+//   TracePanel panel{.title = "openwork-8m", .tokens = {"a", "b"}};
+//   panel.rows = {"tokens", "layers 0-3", "answer"};
+//   panel.boxes = {{0, 0, 0.2, {"a"}}, {1, 0, 0.1, {"b"}},
+//                  {0, 1, 0.4, {"L2F17 a"}}, {1, 2, 1, {"c", "37 %"}}};
+//   panel.moves = {{2, 3, 0.3, {"L3H1 60 %"}}};
+//   write_figure(draw_trace_diagram({.panels = {panel}}), "trace.svg");
 #pragma once
 #include <string>
 #include <vector>

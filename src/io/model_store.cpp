@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/near_names.h"
 #include "io/hub_cache.h"
 #include "io/package.h"
 
@@ -19,8 +19,6 @@ namespace openwork {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kMostNearNames = 3;
 
 bool is_file(const fs::path& path) {
   std::error_code error;
@@ -38,7 +36,8 @@ bool is_difference(const fs::path& folder) {
 
 // What needs a base to be a model: a PEFT adapter, or a compact difference.
 bool is_adapter(const fs::path& folder) {
-  return is_difference(folder) || (is_file(folder / "adapter_config.json") && !is_file(folder / "config.json"));
+  return is_difference(folder) ||
+         (is_file(folder / "adapter_config.json") && !is_file(folder / "config.json"));
 }
 
 bool is_model_folder(const fs::path& folder) {
@@ -105,37 +104,12 @@ std::optional<LocatedModel> find_single(const std::string& name, const ModelPlac
   return open_lone_gguf(find_in_hub_cache(name, places));
 }
 
-size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= from.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= to.size(); ++j) {
-      const size_t replaced = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
 std::vector<std::string> known_names(const ModelPlaces& places) {
   std::vector<std::string> names;
   for (const ModelListing& model : list_models(places)) names.push_back(model.name);
   for (const PackagedModel& model : packaged_models()) {
     if (std::find(names.begin(), names.end(), model.name) == names.end()) names.push_back(model.name);
   }
-  return names;
-}
-
-std::vector<std::string> near_names(std::string_view name, const ModelPlaces& places) {
-  std::vector<std::pair<size_t, std::string>> near;
-  for (const std::string& known : known_names(places)) {
-    const size_t distance = edit_distance(name.substr(0, 200), known);
-    if (distance <= std::max<size_t>(2, known.size() / 3)) near.emplace_back(distance, known);
-  }
-  std::sort(near.begin(), near.end());
-  std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(near.size(), kMostNearNames); ++i) names.push_back(near[i].second);
   return names;
 }
 
@@ -171,7 +145,7 @@ std::string describe_places(const ModelPlaces& places) {
                       hub_name->text()));
     }
   }
-  const std::vector<std::string> near = near_names(name, places);
+  const std::vector<std::string> near = near_names(name, known_names(places), Nearness::kLikely);
   std::string advice = near.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(near, " or "));
   advice += "`openwork models` lists what is here";
   if (hub_name && name.find('/') != name.npos) {
@@ -204,8 +178,9 @@ LocatedModel with_base(LocatedModel adapter, const ModelPlaces& places) {
   const std::string base_name = read_base_name(adapter.path);
   auto base = find_single(base_name, places);
   if (!base || is_adapter(base->path)) {
-    fail_input(fmt::format("no base model '{}' for the adapter", printable(base_name)), adapter.path.string(),
-               fmt::format("run `openwork fetch {}`, or name the pair as MODEL+ADAPTER", printable(base_name)));
+    fail_input(
+        fmt::format("no base model '{}' for the adapter", printable(base_name)), adapter.path.string(),
+        fmt::format("run `openwork fetch {}`, or name the pair as MODEL+ADAPTER", printable(base_name)));
   }
   return {adapter.name, base->path, adapter.kind, adapter.origin + ", with its base", adapter.path};
 }

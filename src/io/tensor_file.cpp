@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/near_names.h"
 #include "io/tensor_listing.h"
 
 namespace openwork {
@@ -32,38 +33,6 @@ static_assert(static_cast<size_t>(DType::kQ6_K) + 1 == kDTypes.size());
 
 const DTypeFacts& facts_of(DType dtype) {
   return kDTypes[static_cast<size_t>(dtype)];
-}
-
-// Letters to change, add or drop to turn one name into the other (Levenshtein).
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = std::exchange(row[j + 1], std::min({replaced, row[j] + 1, row[j + 1] + 1}));
-    }
-  }
-  return row.back();
-}
-
-// The few names most like `name`; names of absurd length are not compared.
-std::vector<std::string> near_names(const std::vector<TensorEntry>& entries, std::string_view name) {
-  constexpr size_t kShown = 3, kCompared = 20000, kLongest = 256;
-  std::vector<std::pair<size_t, const std::string*>> ranked;
-  for (const TensorEntry& entry : entries) {
-    if (ranked.size() >= kCompared || name.size() > kLongest) break;
-    if (entry.name.size() <= kLongest) ranked.emplace_back(edit_distance(name, entry.name), &entry.name);
-  }
-  const size_t shown = std::min(kShown, ranked.size());
-  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(shown), ranked.end(),
-                    [](const auto& a, const auto& b) {
-                      return a.first != b.first ? a.first < b.first : *a.second < *b.second;
-                    });
-  std::vector<std::string> names;
-  for (size_t i = 0; i < shown; ++i) names.push_back("'" + printable(*ranked[i].second, 100) + "'");
-  return names;
 }
 
 }  // namespace
@@ -114,7 +83,10 @@ const TensorEntry* TensorFile::find(std::string_view name) const {
 
 const TensorEntry& TensorFile::at(std::string_view name) const {
   if (const TensorEntry* entry = find(name)) return *entry;
-  const auto near = near_names(entries_, name);
+  std::vector<std::string> known;
+  for (const TensorEntry& entry : entries_) known.push_back(entry.name);
+  std::vector<std::string> near = near_names(name, known, Nearness::kAny);
+  for (std::string& other : near) other = "'" + printable(other, 100) + "'";
   const std::string advice = near.empty()
                                  ? fmt::format("it has {} tensors; check the name", entries_.size())
                                  : fmt::format("the nearest names in it are {}", fmt::join(near, ", "));

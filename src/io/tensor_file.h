@@ -18,26 +18,47 @@ namespace openwork {
 
 // How numbers lie in a file. The first row are plain numbers, the second GGUF's blocks of quantised ones.
 enum class DType {
-  kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kU16, kU32, kU64, kBool,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
+  kF64,
+  kF32,
+  kF16,
+  kBF16,
+  kI64,
+  kI32,
+  kI16,
+  kI8,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kBool,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
 };
 
-std::string_view dtype_name(DType dtype);          // "F32", "BF16", "Q4_K", ...
+std::string_view dtype_name(DType dtype);  // "F32", "BF16", "Q4_K", ...
 std::optional<DType> find_dtype(std::string_view name);
 bool is_quantised(DType dtype);
-uint64_t dtype_block(DType dtype);                 // values that lie together: 1, or 32 or 256 when quantised
+uint64_t dtype_block(DType dtype);  // values that lie together: 1, or 32 or 256 when quantised
 // Bytes that `count` values take (whole blocks for quantised kinds; count must be a multiple of the block).
 uint64_t dtype_bytes(DType dtype, uint64_t count);
 
 struct TensorEntry {
   std::string name;
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;           // outermost first, as torch has it
-  std::vector<int64_t> strides;         // in elements; empty means contiguous (only .pth has others)
-  std::span<const std::byte> bytes;     // inside the map, perhaps unaligned; valid while the TensorFile lives
+  std::vector<int64_t> shape;        // outermost first, as torch has it
+  std::vector<int64_t> strides;      // in elements; empty means contiguous (only .pth has others)
+  std::span<const std::byte> bytes;  // inside the map, perhaps unaligned; valid while the TensorFile lives
 
   int64_t element_count() const;
-  bool is_contiguous() const;           // row-major, no gaps
+  bool is_contiguous() const;  // row-major, no gaps
 };
 
 class TensorFile {

@@ -47,10 +47,11 @@ constexpr std::array kSiteNames = {
 };
 
 [[noreturn]] void refuse_name(const std::string& name, int64_t layers) {
-  fail_input(fmt::format("unknown activation '{}'", printable(name)), "activation names",
-             fmt::format("use names like blocks.0.attn.hook_pattern, blocks.{}.hook_resid_post, hook_embed or "
-                         "ln_final.hook_normalized",
-                         layers - 1));
+  fail_input(
+      fmt::format("unknown activation '{}'", printable(name)), "activation names",
+      fmt::format("use names like blocks.0.attn.hook_pattern, blocks.{}.hook_resid_post, hook_embed or "
+                  "ln_final.hook_normalized",
+                  layers - 1));
 }
 
 // "blocks.N.rest" -> N and rest; false where it has another form.
@@ -92,7 +93,9 @@ void Taps::read(ActivationName name, Reader reader) {
   });
 }
 
-void Taps::replace(ActivationName name, Replacer replacer) { taps_[name].push_back(std::move(replacer)); }
+void Taps::replace(ActivationName name, Replacer replacer) {
+  taps_[name].push_back(std::move(replacer));
+}
 
 Tensor Taps::pass(Site site, int64_t layer, Tensor activation) const {
   const auto it = taps_.find({site, layer});

@@ -14,7 +14,8 @@ using Shape = std::vector<int64_t>;
 // Gathers specs in the order of the forward pass.
 class SpecList {
  public:
-  SpecList(const Architecture& architecture, const ModelConfig& config) : names_(architecture.names), config_(config) {}
+  SpecList(const Architecture& architecture, const ModelConfig& config)
+      : names_(architecture.names), config_(config) {}
 
   void add(Role role, int64_t layer, bool bias, Shape shape) {
     specs_.push_back({role, layer, bias, tensor_name(names_, role, layer, bias), std::move(shape)});
@@ -96,7 +97,8 @@ const Architecture& architecture_named(const std::string& model_type, const std:
     if (architecture->model_type == model_type) return *architecture;
     known += (known.empty() ? "" : ", ") + std::string(architecture->model_type);
   }
-  fail_input(fmt::format("unknown architecture '{}'", printable(model_type)), where, "known ones are " + known);
+  fail_input(fmt::format("unknown architecture '{}'", printable(model_type)), where,
+             "known ones are " + known);
 }
 
 std::string tensor_name(const NameTable& names, Role role, int64_t layer, bool bias) {
@@ -109,7 +111,8 @@ std::string tensor_name(const NameTable& names, Role role, int64_t layer, bool b
 std::vector<ParameterSpec> list_parameters(const Architecture& architecture, const ModelConfig& config) {
   SpecList list(architecture, config);
   list.add(Role::kEmbedding, -1, false, {config.vocabulary, config.width});
-  if (config.positions == Positions::kLearned) list.add(Role::kPositions, -1, false, {config.context, config.width});
+  if (config.positions == Positions::kLearned)
+    list.add(Role::kPositions, -1, false, {config.context, config.width});
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     list.add_norm(Role::kNorm1, layer, config.width);
     add_attention(list, config, layer);
@@ -186,7 +189,8 @@ nlohmann::json shared_gguf_config(const nlohmann::json& metadata, const std::str
   take("bos_token_id", "tokenizer.ggml.bos_token_id");
   take("eos_token_id", "tokenizer.ggml.eos_token_id");
   const auto tokens = metadata.find("tokenizer.ggml.tokens");
-  if (!config.contains("vocab_size") && tokens != metadata.end() && tokens->is_array()) config["vocab_size"] = tokens->size();
+  if (!config.contains("vocab_size") && tokens != metadata.end() && tokens->is_array())
+    config["vocab_size"] = tokens->size();
 
   config["rope_parameters"] = gguf_rope(metadata, prefix + ".rope.");
   return config;

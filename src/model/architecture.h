@@ -14,8 +14,24 @@ namespace openwork {
 
 // The part a weight plays. Names are tables from role to a pattern in which {} is the layer.
 enum class Role {
-  kEmbedding, kPositions, kNorm1, kQkv, kQuery, kKey, kValue, kQueryNorm, kKeyNorm, kAttentionOutput,
-  kGateBias, kGateIdle, kNorm2, kUp, kGate, kDown, kFinalNorm, kUnembedding,
+  kEmbedding,
+  kPositions,
+  kNorm1,
+  kQkv,
+  kQuery,
+  kKey,
+  kValue,
+  kQueryNorm,
+  kKeyNorm,
+  kAttentionOutput,
+  kGateBias,
+  kGateIdle,
+  kNorm2,
+  kUp,
+  kGate,
+  kDown,
+  kFinalNorm,
+  kUnembedding,
 };
 
 // A number per head of the attention gate: float32 whatever the weights are, no module's weight or bias.
@@ -34,16 +50,16 @@ enum class Layout {
 };
 
 struct Architecture {
-  std::string_view model_type;               // in config.json
-  std::string_view gguf_name;                // general.architecture in a GGUF file
-  NameTable names;                           // as in the Hugging Face checkpoint, without .weight / .bias
+  std::string_view model_type;  // in config.json
+  std::string_view gguf_name;   // general.architecture in a GGUF file
+  NameTable names;              // as in the Hugging Face checkpoint, without .weight / .bias
   NameTable gguf_names;
-  std::map<Role, Layout> gguf_layouts;       // roles not listed: kSame
-  std::string_view optional_prefix;          // may be missing from every name in a file ("transformer.")
-  std::vector<std::string_view> ignored;     // buffers that old files carry: names that end so are passed over
+  std::map<Role, Layout> gguf_layouts;    // roles not listed: kSame
+  std::string_view optional_prefix;       // may be missing from every name in a file ("transformer.")
+  std::vector<std::string_view> ignored;  // buffers that old files carry: names that end so are passed over
   ModelConfig (*read_config)(const ConfigReader& reader);
   nlohmann::json (*config_from_gguf)(const nlohmann::json& metadata);  // the equal config.json
-  NameTable file_names = {};                 // roles that Hugging Face files name otherwise than transformers does
+  NameTable file_names = {};  // roles that Hugging Face files name otherwise than transformers does
 };
 
 const Architecture& gpt2_architecture();
@@ -58,9 +74,9 @@ const Architecture& architecture_named(const std::string& model_type, const std:
 // One parameter that a model of this configuration has.
 struct ParameterSpec {
   Role role;
-  int64_t layer = -1;         // -1: not of a layer
+  int64_t layer = -1;  // -1: not of a layer
   bool bias = false;
-  std::string name;           // as in the Hugging Face checkpoint
+  std::string name;  // as in the Hugging Face checkpoint
   std::vector<int64_t> shape;
 };
 

@@ -20,8 +20,10 @@ AttentionResult attend_dense(const AttentionCall& call) {
   const bool whole = queries == keys, grouped = call.q.size(1) != call.k.size(1);
   std::optional<Tensor> mask;
   if (!whole && queries > 1) mask = causal_mask(queries, keys, call.q.device());
-  return {at::scaled_dot_product_attention(call.q, call.k, call.v, mask, 0.0, /*is_causal=*/whole, call.scale, grouped),
-          {}, {}};
+  return {at::scaled_dot_product_attention(call.q, call.k, call.v, mask, 0.0, /*is_causal=*/whole, call.scale,
+                                           grouped),
+          {},
+          {}};
 }
 
 std::optional<Tensor> idle_of(const AttentionCall& call) {
@@ -75,7 +77,8 @@ AttentionResult attend_written_out(const AttentionCall& call) {
   const Tensor hidden = causal_mask(queries, keys, call.q.device()).logical_not();
 
   Tensor S = at::matmul(call.q, k.transpose(-2, -1)) * call.scale;  // [B, H, T, K]
-  S = tap(call.taps, Site::kScores, call.layer, S.masked_fill(hidden, -std::numeric_limits<float>::infinity()));
+  S = tap(call.taps, Site::kScores, call.layer,
+          S.masked_fill(hidden, -std::numeric_limits<float>::infinity()));
   Tensor P = at::softmax(S, -1, wide_dtype(S));
   AttentionResult result;
   if (call.gate != GateKind::kNone) {
@@ -94,7 +97,8 @@ AttentionResult attend_written_out(const AttentionCall& call) {
 }  // namespace
 
 AttentionResult attend(const AttentionCall& call) {
-  const bool tapped = wanted(call.taps, Site::kScores, call.layer) || wanted(call.taps, Site::kGate, call.layer) ||
+  const bool tapped = wanted(call.taps, Site::kScores, call.layer) ||
+                      wanted(call.taps, Site::kGate, call.layer) ||
                       wanted(call.taps, Site::kPattern, call.layer);
   const bool gated = call.gate != GateKind::kNone, behind_cache = call.q.size(2) != call.k.size(2);
   if (tapped || (gated && behind_cache)) return attend_written_out(call);

@@ -33,7 +33,7 @@ struct AttentionCall {
 
 struct AttentionResult {
   Tensor z;                // [B, H, T, d]
-  Tensor penalty, active;  // [B, H], of gated layers; METHOD 1
+  Tensor penalty, active;  // [B, H], of gated layers; docs/method.md, 1
 };
 
 AttentionResult attend(const AttentionCall& call);

@@ -89,22 +89,22 @@ const nlohmann::json* ConfigReader::object(const char* key) const {
 }
 
 Activation read_activation(const ConfigReader& reader, const char* key, const char* fallback) {
-  static const std::map<std::string, Activation> kKnown = {
-      {"gelu", Activation::kGelu},
-      {"gelu_python", Activation::kGelu},
-      {"gelu_new", Activation::kGeluTanh},
-      {"gelu_fast", Activation::kGeluTanh},
-      {"gelu_accurate", Activation::kGeluTanh},
-      {"gelu_pytorch_tanh", Activation::kGeluTanh},
-      {"gelu_python_tanh", Activation::kGeluTanh},
-      {"quick_gelu", Activation::kQuickGelu},
-      {"relu", Activation::kRelu},
-      {"silu", Activation::kSilu},
-      {"swish", Activation::kSilu}};
+  static const std::map<std::string, Activation> kKnown = {{"gelu", Activation::kGelu},
+                                                           {"gelu_python", Activation::kGelu},
+                                                           {"gelu_new", Activation::kGeluTanh},
+                                                           {"gelu_fast", Activation::kGeluTanh},
+                                                           {"gelu_accurate", Activation::kGeluTanh},
+                                                           {"gelu_pytorch_tanh", Activation::kGeluTanh},
+                                                           {"gelu_python_tanh", Activation::kGeluTanh},
+                                                           {"quick_gelu", Activation::kQuickGelu},
+                                                           {"relu", Activation::kRelu},
+                                                           {"silu", Activation::kSilu},
+                                                           {"swish", Activation::kSilu}};
   const std::string name = reader.text_or(key, fallback);
   const auto it = kKnown.find(name);
   if (it == kKnown.end()) {
-    reader.refuse(key, "'" + name + "'", "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu or silu");
+    reader.refuse(key, "'" + name + "'",
+                  "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu or silu");
   }
   return it->second;
 }
@@ -136,14 +136,17 @@ Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, d
   Rope rope;
   rope.kind = inner.text_or("rope_type", inner.text_or("type", "default"));
   rope.theta = inner.number_or("rope_theta", reader.number_or("rope_theta", theta_fallback));
-  const double share = inner.number_or("partial_rotary_factor", reader.number_or("partial_rotary_factor", rotary_share));
+  const double share =
+      inner.number_or("partial_rotary_factor", reader.number_or("partial_rotary_factor", rotary_share));
   if (!(rope.theta > 0)) reader.refuse("rope_theta", fmt::format("{}", rope.theta), "a number above 0");
-  if (!(share > 0 && share <= 1)) reader.refuse("partial_rotary_factor", fmt::format("{}", share), "within (0, 1]");
+  if (!(share > 0 && share <= 1))
+    reader.refuse("partial_rotary_factor", fmt::format("{}", share), "within (0, 1]");
   rope.rotary_size = static_cast<int64_t>(static_cast<double>(head_size) * share);
   if (rope.rotary_size < 2 || rope.rotary_size % 2 != 0) {
     reader.refuse("rotary size", fmt::format("{}", rope.rotary_size), "an even number of 2 or more");
   }
-  static const std::map<std::string, int> kKinds = {{"default", 0}, {"linear", 0}, {"llama3", 0}, {"yarn", 0}, {"dynamic", 0}};
+  static const std::map<std::string, int> kKinds = {
+      {"default", 0}, {"linear", 0}, {"llama3", 0}, {"yarn", 0}, {"dynamic", 0}};
   if (!kKinds.count(rope.kind)) {
     reader.refuse("rope_type", "'" + rope.kind + "'", "default, linear, dynamic, llama3 or yarn");
   }

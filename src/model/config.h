@@ -26,7 +26,7 @@ enum class QkvLayout {
 struct Rope {
   std::string kind = "default";  // default, linear, llama3, yarn, dynamic
   double theta = 10000.0;
-  int64_t rotary_size = 0;       // of head_size; the rest of a head is left as it is
+  int64_t rotary_size = 0;  // of head_size; the rest of a head is left as it is
   double factor = 1.0;
   double low_frequency_factor = 1.0, high_frequency_factor = 4.0;  // llama3
   double beta_fast = 32.0, beta_slow = 1.0;                        // yarn
@@ -39,8 +39,8 @@ struct Rope {
 struct ModelConfig {
   std::string architecture;  // config.json's model_type: gpt2, olmo, olmo2, llama, gpt_neox
   int64_t layers = 0, heads = 0, kv_heads = 0, head_size = 0;
-  int64_t width = 0;         // of the residual stream
-  int64_t inner = 0;         // of the MLP
+  int64_t width = 0;  // of the residual stream
+  int64_t inner = 0;  // of the MLP
   int64_t vocabulary = 0, context = 0;
 
   Positions positions = Positions::kLearned;
@@ -64,10 +64,10 @@ struct ModelConfig {
   GateKind gate = GateKind::kNone;
   std::optional<int64_t> beginning_token, end_token;
   std::optional<int64_t> padding_token;  // its embedding gets no gradient: Llama, OLMo, OLMo-2
-  nlohmann::json source;           // the config.json it was read from
+  nlohmann::json source;                 // the config.json it was read from
 
   int64_t group_size() const { return heads / kv_heads; }
-  double score_scale(int64_t layer) const;  // METHOD's c
+  double score_scale(int64_t layer) const;  // c of docs/method.md, 1
 };
 
 // The gate of that name (base/gate_kind.h), or the error that names `where`.
@@ -84,8 +84,8 @@ class ConfigReader {
   bool flag_or(const char* key, bool fallback) const;
   std::string text_or(const char* key, const std::string& fallback) const;
   std::optional<double> optional_number(const char* key) const;
-  std::optional<int64_t> optional_id(const char* key) const;     // a token id; the first of a list
-  const nlohmann::json* object(const char* key) const;           // nullptr when absent or null
+  std::optional<int64_t> optional_id(const char* key) const;  // a token id; the first of a list
+  const nlohmann::json* object(const char* key) const;        // nullptr when absent or null
   const nlohmann::json& json() const { return config_; }
   const std::string& origin() const { return origin_; }
 

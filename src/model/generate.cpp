@@ -25,7 +25,8 @@ int64_t choose_token(const Tensor& logits, const GenerateOptions& options, int64
     wide = wide.masked_fill(wide < kept[-1], -std::numeric_limits<double>::infinity());
   }
   const Tensor cumulative = wide.softmax(0).cumsum(0);
-  const double u = uniform_of(philox(options.seed, static_cast<uint64_t>(step)).word[0]) * cumulative[-1].item<double>();
+  const double u =
+      uniform_of(philox(options.seed, static_cast<uint64_t>(step)).word[0]) * cumulative[-1].item<double>();
   const int64_t token = (cumulative <= u).sum().item<int64_t>();
   return std::min(token, logits.size(0) - 1);
 }
@@ -38,8 +39,8 @@ std::vector<int64_t> generate(const Transformer& model, const std::vector<int64_
   const int64_t length = static_cast<int64_t>(prompt.size());
   if (length == 0) fail_input("the prompt is empty", "prompt", "give at least one token");
   if (length + options.tokens > model.config().context) {
-    fail_input(fmt::format("{} prompt tokens and {} new ones, but the model's context is {}", length, options.tokens,
-                           model.config().context),
+    fail_input(fmt::format("{} prompt tokens and {} new ones, but the model's context is {}", length,
+                           options.tokens, model.config().context),
                "prompt", "use a shorter prompt or generate fewer tokens");
   }
   // Dynamic frequencies change with the length of the text, so cached keys would be those of a shorter one.

@@ -19,7 +19,8 @@ struct GenerateOptions {
 };
 
 // Calls visit(token) for each new token as it is made; returns all of them.
-std::vector<int64_t> generate(const Transformer& model, const std::vector<int64_t>& prompt, const GenerateOptions& options,
+std::vector<int64_t> generate(const Transformer& model, const std::vector<int64_t>& prompt,
+                              const GenerateOptions& options,
                               const std::function<void(int64_t)>& visit = nullptr);
 
 }  // namespace openwork

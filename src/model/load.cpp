@@ -19,9 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_gguf(const TensorFile& file) { return file.metadata().contains("general.architecture"); }
+bool is_gguf(const TensorFile& file) {
+  return file.metadata().contains("general.architecture");
+}
 
-fs::path config_path(const fs::path& model) { return (fs::is_directory(model) ? model : model.parent_path()) / "config.json"; }
+fs::path config_path(const fs::path& model) {
+  return (fs::is_directory(model) ? model : model.parent_path()) / "config.json";
+}
 
 // GGUF's q and k rows are paired (0, 1), (2, 3), ... for the other rotary convention: put them back.
 Tensor undo_interleaving(const Tensor& weight, int64_t heads) {
@@ -33,13 +37,17 @@ Tensor heads_from_blocks(const Tensor& qkv, int64_t heads) {
   return qkv.view({3, heads, qkv.size(0) / 3 / heads, -1}).transpose(0, 1).reshape(qkv.sizes());
 }
 
-Tensor apply_layout(Layout layout, const Tensor& tensor, const ParameterSpec& spec, const ModelConfig& config) {
+Tensor apply_layout(Layout layout, const Tensor& tensor, const ParameterSpec& spec,
+                    const ModelConfig& config) {
   switch (layout) {
-    case Layout::kTransposed: return spec.bias ? tensor : tensor.t().contiguous();
+    case Layout::kTransposed:
+      return spec.bias ? tensor : tensor.t().contiguous();
     case Layout::kRopeInterleaved:
       return undo_interleaving(tensor, spec.role == Role::kQuery ? config.heads : config.kv_heads);
-    case Layout::kQkvBlocks: return heads_from_blocks(tensor, config.heads);
-    case Layout::kSame: break;
+    case Layout::kQkvBlocks:
+      return heads_from_blocks(tensor, config.heads);
+    case Layout::kSame:
+      break;
   }
   return tensor;
 }
@@ -71,7 +79,8 @@ class HuggingFaceSource : public ParameterSource {
       return is_gate(spec.role) ? reader_.read_gate(name, spec.role == Role::kGateIdle) : reader_.read(name);
     }
     // A checkpoint of the published kind (use_sparse_attn) gates at score > 0 and stores no bias.
-    if (spec.role == Role::kGateBias && !config_.source.contains("attention_gate")) return at::zeros(spec.shape);
+    if (spec.role == Role::kGateBias && !config_.source.contains("attention_gate"))
+      return at::zeros(spec.shape);
     return reader_.read(spec.name);  // fails, naming what is missing
   }
 
@@ -111,7 +120,8 @@ class GgufSource : public ParameterSource {
 
 class TransformerLensSource : public ParameterSource {
  public:
-  TransformerLensSource(const WeightReader& reader, const ModelConfig& config) : reader_(reader), config_(config) {}
+  TransformerLensSource(const WeightReader& reader, const ModelConfig& config)
+      : reader_(reader), config_(config) {}
 
   Tensor read(const ParameterSpec& spec, std::set<std::string>& used) const override {
     return read_transformer_lens(reader_, spec, config_, used);
@@ -125,12 +135,13 @@ class TransformerLensSource : public ParameterSource {
 
 void check_shape(const Tensor& tensor, const ParameterSpec& spec, const std::string& origin) {
   if (tensor.sizes().equals(spec.shape)) return;
-  fail_input(fmt::format("tensor '{}' has shape [{}], wanted [{}]", spec.name, fmt::join(tensor.sizes(), ", "),
-                         fmt::join(spec.shape, ", ")),
+  fail_input(fmt::format("tensor '{}' has shape [{}], wanted [{}]", spec.name,
+                         fmt::join(tensor.sizes(), ", "), fmt::join(spec.shape, ", ")),
              origin, "the weights and config.json must be of the same model");
 }
 
-void check_nothing_left(const TensorFile& file, const ParameterSource& source, const std::set<std::string>& used) {
+void check_nothing_left(const TensorFile& file, const ParameterSource& source,
+                        const std::set<std::string>& used) {
   for (const TensorEntry& entry : file.entries()) {
     if (used.contains(entry.name) || source.may_ignore(entry.name)) continue;
     fail_input(fmt::format("unexpected tensor '{}'", printable(entry.name)), file.origin(),
@@ -145,10 +156,12 @@ std::unique_ptr<ParameterSource> choose_source(const WeightReader& reader, const
   return std::make_unique<HuggingFaceSource>(reader, architecture, config);
 }
 
-std::vector<float> read_frequency_divisors(const TensorEntry& entry, int64_t pairs, const std::string& origin) {
+std::vector<float> read_frequency_divisors(const TensorEntry& entry, int64_t pairs,
+                                           const std::string& origin) {
   std::vector<float> divisors(static_cast<size_t>(entry.element_count()));
   read_f32(entry, divisors);
-  const bool positive = std::all_of(divisors.begin(), divisors.end(), [](float x) { return std::isfinite(x) && x > 0; });
+  const bool positive =
+      std::all_of(divisors.begin(), divisors.end(), [](float x) { return std::isfinite(x) && x > 0; });
   if (entry.element_count() != pairs || !positive) {
     fail_input(fmt::format("tensor '{}' does not hold {} numbers above 0", entry.name, pairs), origin,
                "convert the model again");
@@ -165,7 +178,8 @@ ModelConfig read_gguf_config(const TensorFile& file) {
   config["mlp_bias"] = has("blk.0.ffn_up.bias");
   ModelConfig result = read_model_config(config, file.origin());
   if (const TensorEntry* entry = file.find("rope_freqs.weight")) {
-    result.rope.frequency_divisors = read_frequency_divisors(*entry, result.rope.rotary_size / 2, file.origin());
+    result.rope.frequency_divisors =
+        read_frequency_divisors(*entry, result.rope.rotary_size / 2, file.origin());
   }
   return result;
 }
@@ -180,7 +194,9 @@ ModelConfig read_config_of(const fs::path& path, const TensorFile& file) {
 
 }  // namespace
 
-ModelConfig load_config(const fs::path& path) { return read_config_of(path, *open_weights(path)); }
+ModelConfig load_config(const fs::path& path) {
+  return read_config_of(path, *open_weights(path));
+}
 
 Transformer load_model(const fs::path& path, const LoadOptions& options) {
   const std::shared_ptr<const TensorFile> file = open_weights(path);

@@ -19,7 +19,8 @@ struct RotaryTable {
   Tensor cosine, sine;  // [T, rotary_size / 2]
 };
 
-RotaryTable make_rotary_table(const Rope& rope, int64_t first_position, int64_t tokens, const at::TensorOptions& options);
+RotaryTable make_rotary_table(const Rope& rope, int64_t first_position, int64_t tokens,
+                              const at::TensorOptions& options);
 
 // x [B, T, H, d] with its first rotary_size numbers turned.
 Tensor rotate(const Tensor& x, const RotaryTable& table);

@@ -17,11 +17,16 @@ namespace {
 
 Tensor activate(Activation activation, const Tensor& x) {
   switch (activation) {
-    case Activation::kGelu: return at::gelu(x);
-    case Activation::kGeluTanh: return gelu_tanh(x);
-    case Activation::kQuickGelu: return x * at::sigmoid(1.702 * x);
-    case Activation::kRelu: return at::relu(x);
-    case Activation::kSilu: return at::silu(x);
+    case Activation::kGelu:
+      return at::gelu(x);
+    case Activation::kGeluTanh:
+      return gelu_tanh(x);
+    case Activation::kQuickGelu:
+      return x * at::sigmoid(1.702 * x);
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kSilu:
+      return at::silu(x);
   }
   return x;
 }
@@ -33,11 +38,13 @@ Tensor rms_normalise(const Tensor& x, const Tensor& weight, double epsilon) {
 // Finds parameters by the part they play, and hands out undefined tensors for those a model has not.
 class ParameterFinder {
  public:
-  ParameterFinder(const ModelConfig& config, const NamedTensors& parameters) : transposed_(config.transposed_linear) {
+  ParameterFinder(const ModelConfig& config, const NamedTensors& parameters)
+      : transposed_(config.transposed_linear) {
     const auto specs = list_parameters(architecture_named(config.architecture, "model"), config);
     for (size_t n = 0; n < specs.size(); ++n) {
       if (n >= parameters.size() || parameters[n].first != specs[n].name) {
-        fail(fmt::format("parameter {} is missing", specs[n].name), "model", "this is a defect: please report it");
+        fail(fmt::format("parameter {} is missing", specs[n].name), "model",
+             "this is a defect: please report it");
       }
       found_[{specs[n].role, specs[n].layer, specs[n].bias}] = parameters[n].second;
     }
@@ -46,7 +53,9 @@ class ParameterFinder {
   Tensor weight(Role role, int64_t layer = -1) const { return find(role, layer, false); }
   Tensor bias(Role role, int64_t layer = -1) const { return find(role, layer, true); }
   Norm norm(Role role, int64_t layer = -1) const { return {weight(role, layer), bias(role, layer)}; }
-  Linear linear(Role role, int64_t layer) const { return {weight(role, layer), bias(role, layer), transposed_}; }
+  Linear linear(Role role, int64_t layer) const {
+    return {weight(role, layer), bias(role, layer), transposed_};
+  }
 
  private:
   Tensor find(Role role, int64_t layer, bool bias) const {
@@ -124,10 +133,11 @@ Tensor Transformer::forward(const Tensor& ids, const ForwardOptions& options) co
 Tensor Transformer::embed(const Tensor& ids, const ForwardOptions& options) const {
   const int64_t past = options.cache ? options.cache->length() : 0, tokens = ids.size(1);
   if (past + tokens > config_.context) {
-    fail_input(fmt::format("{} tokens, but the model's context is {}", past + tokens, config_.context), "prompt",
-               "use a shorter prompt");
+    fail_input(fmt::format("{} tokens, but the model's context is {}", past + tokens, config_.context),
+               "prompt", "use a shorter prompt");
   }
-  Tensor x = tap(options.taps, Site::kEmbed, -1, at::embedding(embedding_, ids, config_.padding_token.value_or(-1)));
+  Tensor x =
+      tap(options.taps, Site::kEmbed, -1, at::embedding(embedding_, ids, config_.padding_token.value_or(-1)));
   if (!positions_.defined()) return x;
   const Tensor positions = positions_.narrow(0, past, tokens).unsqueeze(0).expand_as(x);
   return x + tap(options.taps, Site::kPositions, -1, positions);
@@ -140,7 +150,8 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
     pass.rotary = make_rotary_table(config_.rope, past, x.size(1), x.options());
   }
   // A wrapper is of training passes: whoever taps, caches or cuts a pass has its layers as they are.
-  const bool wrapped = wrapper_ && at::GradMode::is_enabled() && !options.taps && !options.cache && options.output_from == 0;
+  const bool wrapped =
+      wrapper_ && at::GradMode::is_enabled() && !options.taps && !options.cache && options.output_from == 0;
   for (int64_t n = from; n < to; ++n) {
     x = wrapped ? wrapper_(x, n, options) : run_layer(x, n, pass, n + 1 == to ? options.output_from : 0);
   }
@@ -148,18 +159,21 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
 }
 
 Tensor Transformer::unembed(const Tensor& x, const ForwardOptions& options) const {
-  const Tensor normal = normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
+  const Tensor normal =
+      normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
   const Tensor logits = project_to_vocabulary(normal, unembedding_);
   return unembedding_bias_.defined() ? logits + unembedding_bias_ : logits;
 }
 
-Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass, int64_t output_from) const {
+Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass,
+                              int64_t output_from) const {
   const Tensor x = tap(pass.options.taps, Site::kResidPre, index, input);
   const Tensor z = gather_heads(x, index, pass, output_from);
   return add_blocks(output_from == 0 ? x : x.narrow(1, output_from, x.size(1) - output_from), z, index, pass);
 }
 
-Tensor Transformer::finish_layer(const Tensor& x, const Tensor& z, int64_t index, const ForwardOptions& options) const {
+Tensor Transformer::finish_layer(const Tensor& x, const Tensor& z, int64_t index,
+                                 const ForwardOptions& options) const {
   return add_blocks(x, tap(options.taps, Site::kZ, index, z), index, Pass{options, {}});
 }
 
@@ -186,11 +200,13 @@ Tensor Transformer::add_blocks(const Tensor& x, const Tensor& z, int64_t index, 
 }
 
 // z [B, T - output_from, H, d]: every position is a key, those from output_from on are queries.
-Tensor Transformer::gather_heads(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const {
+Tensor Transformer::gather_heads(const Tensor& x, int64_t index, const Pass& pass,
+                                 int64_t output_from) const {
   const Taps* taps = pass.options.taps;
   const Norm& norm = layers_[static_cast<size_t>(index)].norm1;
   const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
-  const Tensor input = norm_before ? normalise(norm, x, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index) : x;
+  const Tensor input =
+      norm_before ? normalise(norm, x, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index) : x;
   Heads heads = project_heads(input, index, pass);
   if (output_from > 0) heads.q = heads.q.narrow(1, output_from, heads.q.size(1) - output_from);
   return gather_values(heads, index, pass);
@@ -248,7 +264,8 @@ Tensor Transformer::gather_values(const Heads& heads, int64_t index, const Pass&
                      index,
                      options.draw,
                      options.taps};
-  if (call.draw.seed) call.draw.seed = static_cast<int64_t>(mix_seed(static_cast<uint64_t>(*call.draw.seed), index));
+  if (call.draw.seed)
+    call.draw.seed = static_cast<int64_t>(mix_seed(static_cast<uint64_t>(*call.draw.seed), index));
   if (options.cache) std::tie(call.k, call.v) = options.cache->extend(index, call.k, call.v);
   const AttentionResult result = attend(call);
   if (options.gate_totals && config_.gate != GateKind::kNone) options.gate_totals->add(call, result);
@@ -267,7 +284,8 @@ Tensor Transformer::run_mlp(const Tensor& x, int64_t index, const Pass& pass) co
   const Taps* taps = pass.options.taps;
   const Layer& layer = layers_[static_cast<size_t>(index)];
   const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
-  const Tensor input = norm_before ? normalise(layer.norm2, x, taps, Site::kNorm2Scale, Site::kNorm2Normalized, index) : x;
+  const Tensor input =
+      norm_before ? normalise(layer.norm2, x, taps, Site::kNorm2Scale, Site::kNorm2Normalized, index) : x;
   Tensor post;
   if (config_.gated_mlp) {
     const Tensor pre = tap(taps, Site::kMlpPre, index, layer.gate(input));
@@ -282,14 +300,15 @@ Tensor Transformer::run_mlp(const Tensor& x, int64_t index, const Pass& pass) co
   return tap(taps, Site::kMlpOut, index, out);
 }
 
-Tensor Transformer::normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale_site, Site normal_site,
-                              int64_t layer) const {
+Tensor Transformer::normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale_site,
+                              Site normal_site, int64_t layer) const {
   Tensor out;
   if (wanted(taps, scale_site, layer)) {
     // The scale is an activation of its own here, so that a tap can hold it fixed.
     const Tensor wide = x.to(at::kFloat);
     const Tensor centred = config_.norm == NormKind::kRmsNorm ? wide : wide - wide.mean(-1, true);
-    const Tensor scale = tap(taps, scale_site, layer, (centred.square().mean(-1, true) + config_.norm_epsilon).sqrt());
+    const Tensor scale =
+        tap(taps, scale_site, layer, (centred.square().mean(-1, true) + config_.norm_epsilon).sqrt());
     out = (centred / scale).to(x.dtype());
     if (norm.weight.defined()) out = out * norm.weight;
     if (norm.bias.defined()) out = out + norm.bias;

@@ -51,11 +51,11 @@ struct GateTotals {
 
 struct ForwardOptions {
   const Taps* taps = nullptr;
-  KeyValueCache* cache = nullptr;    // what it holds precedes ids; it is extended by them
-  bool last_only = false;            // logits of the last position alone: [B, 1, V]
-  GateDraw draw = {};                // a gated model's noise; the layer is mixed into its seed
+  KeyValueCache* cache = nullptr;  // what it holds precedes ids; it is extended by them
+  bool last_only = false;          // logits of the last position alone: [B, 1, V]
+  GateDraw draw = {};              // a gated model's noise; the layer is mixed into its seed
   GateTotals* gate_totals = nullptr;
-  int64_t output_from = 0;           // run_layers: its last layer returns positions from here on alone
+  int64_t output_from = 0;  // run_layers: its last layer returns positions from here on alone
 };
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
@@ -76,13 +76,15 @@ class Transformer {
 
   Tensor forward(const Tensor& ids, const ForwardOptions& options = {}) const;
 
-  Tensor embed(const Tensor& ids, const ForwardOptions& options = {}) const;                       // [B, T, D]
-  Tensor run_layers(Tensor x, int64_t from, int64_t to, const ForwardOptions& options = {}) const;  // layers [from, to)
-  Tensor unembed(const Tensor& x, const ForwardOptions& options = {}) const;                       // [B, T, V]
+  Tensor embed(const Tensor& ids, const ForwardOptions& options = {}) const;  // [B, T, D]
+  Tensor run_layers(Tensor x, int64_t from, int64_t to,
+                    const ForwardOptions& options = {}) const;                // layers [from, to)
+  Tensor unembed(const Tensor& x, const ForwardOptions& options = {}) const;  // [B, T, V]
 
   // Parts of the pass by themselves, for those who change one thing and recompute only what follows it:
   // a layer from its input x and its heads' z [B, T, H, d] on; what its MLP adds to the stream x; a norm.
-  Tensor finish_layer(const Tensor& x, const Tensor& z, int64_t index, const ForwardOptions& options = {}) const;
+  Tensor finish_layer(const Tensor& x, const Tensor& z, int64_t index,
+                      const ForwardOptions& options = {}) const;
   Tensor mlp_output(const Tensor& x, int64_t index) const;
   Tensor apply_norm(const Norm& norm, const Tensor& x) const;
   const Norm& final_norm() const { return final_norm_; }
@@ -106,7 +108,8 @@ class Transformer {
   Tensor write_heads(const Tensor& z, int64_t index, const Taps* taps) const;       // [B, T, D]
   Tensor attention_out(const Tensor& z, int64_t index, const Taps* taps) const;     // normed after, where so
   Tensor run_mlp(const Tensor& x, int64_t index, const Pass& pass) const;
-  Tensor normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale, Site normalized, int64_t layer) const;
+  Tensor normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale, Site normalized,
+                   int64_t layer) const;
 
   ModelConfig config_;
   NamedTensors parameters_;

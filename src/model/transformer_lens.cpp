@@ -56,7 +56,8 @@ class Names {
 };
 
 Tensor fuse_qkv(const Names& names, const ModelConfig& config, bool bias) {
-  const std::vector<Tensor> parts = {names.read_heads("Q", bias), names.read_heads("K", bias), names.read_heads("V", bias)};
+  const std::vector<Tensor> parts = {names.read_heads("Q", bias), names.read_heads("K", bias),
+                                     names.read_heads("V", bias)};
   if (config.qkv_layout == QkvLayout::kFusedBlocks) return at::cat(parts, 0);
   std::vector<Tensor> by_head;  // [H, d, ...] each
   for (const Tensor& part : parts) by_head.push_back(part.unflatten(0, {config.heads, config.head_size}));
@@ -67,25 +68,42 @@ Tensor fuse_qkv(const Names& names, const ModelConfig& config, bool bias) {
 Tensor read_rows(const Names& names, const ParameterSpec& spec, const ModelConfig& config) {
   const bool bias = spec.bias;
   switch (spec.role) {
-    case Role::kEmbedding: return names.read("embed.W_E");
-    case Role::kPositions: return names.read("pos_embed.W_pos");
-    case Role::kNorm1: return names.read(bias ? "ln1.b" : "ln1.w");
-    case Role::kNorm2: return names.read(bias ? "ln2.b" : "ln2.w");
-    case Role::kFinalNorm: return names.read(bias ? "ln_final.b" : "ln_final.w");
-    case Role::kQkv: return fuse_qkv(names, config, bias);
-    case Role::kQuery: return names.read_heads("Q", bias);
-    case Role::kKey: return names.read_heads("K", bias);
-    case Role::kValue: return names.read_heads("V", bias);
-    case Role::kAttentionOutput: return bias ? names.read("attn.b_O") : names.read("attn.W_O").flatten(0, 1).t();
-    case Role::kUp: return bias ? names.read("mlp.b_in") : names.read("mlp.W_in").t();
-    case Role::kGate: return names.read("mlp.W_gate").t();
-    case Role::kDown: return bias ? names.read("mlp.b_out") : names.read("mlp.W_out").t();
-    case Role::kUnembedding: return bias ? names.read("unembed.b_U") : names.read("unembed.W_U").t();
-    case Role::kGateBias: return at::zeros(spec.shape);  // the published models have no bias
+    case Role::kEmbedding:
+      return names.read("embed.W_E");
+    case Role::kPositions:
+      return names.read("pos_embed.W_pos");
+    case Role::kNorm1:
+      return names.read(bias ? "ln1.b" : "ln1.w");
+    case Role::kNorm2:
+      return names.read(bias ? "ln2.b" : "ln2.w");
+    case Role::kFinalNorm:
+      return names.read(bias ? "ln_final.b" : "ln_final.w");
+    case Role::kQkv:
+      return fuse_qkv(names, config, bias);
+    case Role::kQuery:
+      return names.read_heads("Q", bias);
+    case Role::kKey:
+      return names.read_heads("K", bias);
+    case Role::kValue:
+      return names.read_heads("V", bias);
+    case Role::kAttentionOutput:
+      return bias ? names.read("attn.b_O") : names.read("attn.W_O").flatten(0, 1).t();
+    case Role::kUp:
+      return bias ? names.read("mlp.b_in") : names.read("mlp.W_in").t();
+    case Role::kGate:
+      return names.read("mlp.W_gate").t();
+    case Role::kDown:
+      return bias ? names.read("mlp.b_out") : names.read("mlp.W_out").t();
+    case Role::kUnembedding:
+      return bias ? names.read("unembed.b_U") : names.read("unembed.W_U").t();
+    case Role::kGateBias:
+      return at::zeros(spec.shape);  // the published models have no bias
     case Role::kGateIdle:
       return names.read("attn.gate_idle");  // nor an idle score: refused by its name
-    case Role::kQueryNorm: return names.read("attn.q_norm.w");
-    case Role::kKeyNorm: return names.read("attn.k_norm.w");
+    case Role::kQueryNorm:
+      return names.read("attn.q_norm.w");
+    case Role::kKeyNorm:
+      return names.read("attn.k_norm.w");
   }
   fail("a parameter has no TransformerLens name", spec.name, "this is a defect: please report it");
 }
@@ -97,12 +115,15 @@ bool is_linear(Role role) {
 
 }  // namespace
 
-bool is_transformer_lens(const TensorFile& file) { return file.find("embed.W_E") != nullptr; }
+bool is_transformer_lens(const TensorFile& file) {
+  return file.find("embed.W_E") != nullptr;
+}
 
 bool is_transformer_lens_buffer(const std::string& name) {
-  static const std::vector<std::string> kEndings = {".attn.mask", ".attn.IGNORE", ".attn.rotary_sin", ".attn.rotary_cos",
-                                                    "unembed.W_U", "unembed.b_U"};
-  return std::any_of(kEndings.begin(), kEndings.end(), [&](const std::string& ending) { return name.ends_with(ending); });
+  static const std::vector<std::string> kEndings = {".attn.mask",       ".attn.IGNORE", ".attn.rotary_sin",
+                                                    ".attn.rotary_cos", "unembed.W_U",  "unembed.b_U"};
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](const std::string& ending) { return name.ends_with(ending); });
 }
 
 void adapt_to_transformer_lens(const TensorFile& file, ModelConfig& config) {

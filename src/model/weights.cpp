@@ -15,11 +15,16 @@ namespace {
 
 std::optional<at::ScalarType> torch_dtype(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return at::kDouble;
-    case DType::kF32: return at::kFloat;
-    case DType::kF16: return at::kHalf;
-    case DType::kBF16: return at::kBFloat16;
-    default: return std::nullopt;
+    case DType::kF64:
+      return at::kDouble;
+    case DType::kF32:
+      return at::kFloat;
+    case DType::kF16:
+      return at::kHalf;
+    case DType::kBF16:
+      return at::kBFloat16;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -42,11 +47,20 @@ void check_finite(const Tensor& tensor, const std::string& name, const std::stri
   const auto count = static_cast<size_t>(tensor.numel());
   bool finite = true;
   switch (tensor.scalar_type()) {
-    case at::kDouble: finite = all_finite_bits<uint64_t>(tensor.data_ptr(), count, 0x7ff0000000000000ull); break;
-    case at::kFloat: finite = all_finite_bits<uint32_t>(tensor.data_ptr(), count, 0x7f800000u); break;
-    case at::kBFloat16: finite = all_finite_bits<uint16_t>(tensor.data_ptr(), count, uint16_t{0x7f80}); break;
-    case at::kHalf: finite = all_finite_bits<uint16_t>(tensor.data_ptr(), count, uint16_t{0x7c00}); break;
-    default: break;
+    case at::kDouble:
+      finite = all_finite_bits<uint64_t>(tensor.data_ptr(), count, 0x7ff0000000000000ull);
+      break;
+    case at::kFloat:
+      finite = all_finite_bits<uint32_t>(tensor.data_ptr(), count, 0x7f800000u);
+      break;
+    case at::kBFloat16:
+      finite = all_finite_bits<uint16_t>(tensor.data_ptr(), count, uint16_t{0x7f80});
+      break;
+    case at::kHalf:
+      finite = all_finite_bits<uint16_t>(tensor.data_ptr(), count, uint16_t{0x7c00});
+      break;
+    default:
+      break;
   }
   if (!finite) {
     fail_input(fmt::format("tensor '{}' holds numbers that are not finite", printable(name)), origin,
@@ -95,7 +109,8 @@ Tensor WeightReader::read_mapped(const TensorEntry& entry, at::ScalarType stored
   }
   // The view keeps the file open for as long as any tensor lies in it.
   void* data = const_cast<std::byte*>(entry.bytes.data());
-  const Tensor view = at::from_blob(data, entry.shape, [file = file_](void*) {}, at::TensorOptions().dtype(stored));
+  const Tensor view = at::from_blob(
+      data, entry.shape, [file = file_](void*) {}, at::TensorOptions().dtype(stored));
   if (stored == dtype_ && !copy_) return view;
   Tensor converted = at::empty(entry.shape, at::TensorOptions().dtype(dtype_));
   converted.copy_(view);
@@ -107,12 +122,17 @@ Tensor WeightReader::read_quantised(const TensorEntry& entry) const {
   constexpr int64_t kPiece = int64_t{1} << 22;  // numbers per piece: bounds the float copy
   Tensor result = at::empty(entry.shape, at::TensorOptions().dtype(dtype_));
   const int64_t total = entry.element_count(), row = entry.shape.empty() ? 1 : entry.shape.back();
-  const int64_t step = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, row)) * row;  // whole rows: whole blocks
-  Tensor flat = result.view({-1}), piece = at::empty({std::min(step, total)}, at::TensorOptions().dtype(at::kFloat));
+  const int64_t step =
+      std::max<int64_t>(1, kPiece / std::max<int64_t>(1, row)) * row;  // whole rows: whole blocks
+  Tensor flat = result.view({-1}),
+         piece = at::empty({std::min(step, total)}, at::TensorOptions().dtype(at::kFloat));
   for (int64_t begin = 0; begin < total; begin += step) {
     const int64_t count = std::min(step, total - begin);
     const uint64_t offset = dtype_bytes(entry.dtype, static_cast<uint64_t>(begin));
-    TensorEntry part{entry.name, entry.dtype, {count}, {},
+    TensorEntry part{entry.name,
+                     entry.dtype,
+                     {count},
+                     {},
                      entry.bytes.subspan(offset, dtype_bytes(entry.dtype, static_cast<uint64_t>(count)))};
     read_f32(part, {piece.data_ptr<float>(), static_cast<size_t>(count)});
     flat.narrow(0, begin, count).copy_(piece.narrow(0, 0, count));

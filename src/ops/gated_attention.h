@@ -18,7 +18,7 @@ namespace openwork {
 inline constexpr std::string_view kGateScore = gate_name(GateKind::kScore);      // g = scale q.k + bias
 inline constexpr std::string_view kGateLogProb = gate_name(GateKind::kLogprob);  // g = log P + bias
 inline constexpr std::string_view kGateIdle = gate_name(GateKind::kIdle);        // g = log P + bias
-                                                                           //     + log sigmoid(L - idle)
+    //     + log sigmoid(L - idle)
 
 struct GatedAttentionResult {
   at::Tensor out;      // [B, H, T, d], as q

@@ -8,8 +8,11 @@
 #include "analyze/heads/head_classes.h"
 #include "io/atomic_file.h"
 #include "io/safe_files.h"
+#include "report/captions.h"
+#include "report/comparison_figures.h"
 #include "report/comparison_sections.h"
 #include "report/head_sprites.h"
+#include "report/statistics_tables.h"
 
 namespace openwork {
 namespace {
@@ -20,25 +23,27 @@ constexpr double kCertain = 0.05;  // a change is called one at this corrected p
 
 std::string names_of(const std::vector<const HeadRecord*>& heads) {
   std::vector<std::string> names;
-  for (const HeadRecord* head : heads) names.push_back(head_name(head->layer, head->head));
+  for (const HeadRecord* head : heads) names.push_back(head->place.name());
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Each model against the first.
 void add_loss_findings(const ComparisonRecord& record, std::vector<std::string>& out) {
-  if (record.losses.size() != 2) return;
-  const Evaluation &dense = record.losses[0], &sparse = record.losses[1];
-  const std::string &dense_name = record.models[0], &sparse_name = record.models[1];
-  out.push_back(
-      fmt::format("{} keeps {:.3g} % of {}'s attention edges; its loss is {:.3f} nats per token against "
-                  "{:.3f} ({:+.3f}), on {}.",
-                  sparse_name, 100 * sparse.kept_edges, dense_name, sparse.nats_per_token,
-                  dense.nats_per_token, sparse.nats_per_token - dense.nats_per_token, record.loss_data));
-  out.push_back(fmt::format("{} of its {} heads are open there, {} never open.", sparse.open_heads,
-                            sparse.head_count(), sparse.closed_heads));
-  if (sparse.prompt_kept_edges && sparse.prompt_open_heads) {
-    out.push_back(fmt::format(
-        "On a prompt of a few dozen tokens it keeps {:.3g} % of the edges, in {:.1f} of its {} heads.",
-        100 * *sparse.prompt_kept_edges, *sparse.prompt_open_heads, sparse.head_count()));
+  const std::vector<ComparedModel>& models = record.compared.models;
+  for (size_t n = 1; n < models.size(); ++n) {
+    const Evaluation &dense = models[0].loss, &sparse = models[n].loss;
+    out.push_back(
+        fmt::format("{} keeps {:.3g} % of {}'s attention edges; its loss is {:.3f} nats per token against "
+                    "{:.3f} ({:+.3f}), on {}.",
+                    models[n].name, 100 * sparse.kept_edges, models[0].name, sparse.nats_per_token,
+                    dense.nats_per_token, sparse.nats_per_token - dense.nats_per_token, record.loss_data));
+    out.push_back(fmt::format("{} of its {} heads are open there, {} never open.", sparse.open_heads,
+                              sparse.head_count(), sparse.closed_heads));
+    if (sparse.prompt_kept_edges && sparse.prompt_open_heads) {
+      out.push_back(fmt::format(
+          "On a prompt of a few dozen tokens it keeps {:.3g} % of the edges, in {:.1f} of its {} heads.",
+          100 * *sparse.prompt_kept_edges, *sparse.prompt_open_heads, sparse.head_count()));
+    }
   }
 }
 
@@ -83,9 +88,10 @@ void add_trace_findings(const ComparisonRecord& record, std::vector<std::string>
   std::vector<std::string> counts;
   for (const TracedModelRecord& model : record.trace->models)
     counts.push_back(fmt::format("{} of {} heads in {}", model.heads_needed, model.heads, model.name));
-  out.push_back(fmt::format("One prompt: {:g} % of what moves from {} to {} needs {}.",
+  out.push_back(fmt::format("One prompt: {:g} % of what moves from {} to {} needs {}.{}{}",
                             100 * record.trace->share, record.trace->from, record.trace->to,
-                            fmt::join(counts, ", ")));
+                            fmt::join(counts, ", "), record.trace->answers.empty() ? "" : " ",
+                            record.trace->answers));
 }
 
 nlohmann::json to_json(const TaskRecord& task) {
@@ -107,19 +113,23 @@ nlohmann::json to_json(const TaskRecord& task) {
       {"ratio", task.ratio},       {"ratio_interval", {task.ratio_interval.low, task.ratio_interval.high}}};
 }
 
-// Each figure in both forms, so that one can be put into a paper.
-void write_figures(const ComparisonRecord& record, const fs::path& folder) {
-  make_folder(folder);
-  std::vector<NamedFigure> figures = draw_statistics(record.statistics);
-  figures.insert(figures.end(), record.head_grid.begin(), record.head_grid.end());
-  figures.insert(figures.end(), record.scatter.begin(), record.scatter.end());
-  for (const TaskRecord& task : record.tasks)
-    figures.insert(figures.end(), task.figures.begin(), task.figures.end());
-  if (record.trace) figures.insert(figures.end(), record.trace->figures.begin(), record.trace->figures.end());
-  for (const NamedFigure& figure : figures) {
-    draw::write_figure(figure.figure, folder / (figure.name + ".svg"));
-    draw::write_figure(figure.figure, folder / (figure.name + ".png"));
-  }
+// The shown prompt's tokens, by model.
+std::vector<std::vector<std::string>> mark_prompts(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> marks;
+  for (const ComparedModel& model : comparison.models) marks.push_back(mark_tokens(model.heads.pieces));
+  return marks;
+}
+
+std::vector<NamedFigure> draw_all(const ComparisonRecord& record) {
+  std::vector<NamedFigure> figures = draw_statistics(record.compared.statistics);
+  const auto add = [&](const std::vector<NamedFigure>& more) {
+    figures.insert(figures.end(), more.begin(), more.end());
+  };
+  add(draw_compared_heads(record.compared, record.prompt));
+  add(draw_compared_scatter(record.compared, record.prompt));
+  for (const TaskRecord& task : record.tasks) add(task.figures);
+  if (record.trace) add(record.trace->figures);
+  return figures;
 }
 
 }  // namespace
@@ -129,23 +139,23 @@ std::vector<std::string> list_findings(const ComparisonRecord& record) {
   add_loss_findings(record, findings);
   add_task_findings(record.tasks, findings);
   add_trace_findings(record, findings);
-  add_statistics_findings(record.statistics, findings);
+  add_statistics_findings(record.compared.statistics, findings);
   return findings;
 }
 
 nlohmann::json to_json(const ComparisonRecord& record) {
-  nlohmann::json result = to_json(record.statistics), losses = nlohmann::json::array(),
+  nlohmann::json result = to_json(record.compared.statistics), losses = nlohmann::json::array(),
                  tasks = nlohmann::json::array(), samples = nlohmann::json::array();
-  for (size_t n = 0; n < record.losses.size(); ++n) {
-    losses.push_back(to_json(record.losses[n]));
-    losses.back()["name"] = record.models[n];
+  for (const ComparedModel& model : record.compared.models) {
+    losses.push_back(to_json(model.loss));
+    losses.back()["name"] = model.name;
   }
   for (const TaskRecord& task : record.tasks) tasks.push_back(to_json(task));
-  for (const SampleRecord& sample : record.samples)
-    samples.push_back({{"prompt", sample.prompt}, {"continuations", sample.continuations}});
+  for (const Sample& sample : list_samples(record.compared))
+    samples.push_back({{"prompt", sample.opening}, {"continuations", sample.continuations}});
   result.update({{"findings", list_findings(record)},
                  {"prompt", record.prompt},
-                 {"tokens", record.tokens},
+                 {"tokens", mark_prompts(record.compared)},
                  {"losses", losses},
                  {"tasks", tasks},
                  {"trace", record.trace ? record.trace->json : nlohmann::json()},
@@ -156,7 +166,9 @@ nlohmann::json to_json(const ComparisonRecord& record) {
 
 Page make_comparison_page(const ComparisonRecord& record) {
   Page page;
-  page.title = fmt::format("{}", fmt::join(record.models, " beside "));
+  std::vector<std::string> names;
+  for (const ComparedModel& model : record.compared.models) names.push_back(model.name);
+  page.title = fmt::format("{}", fmt::join(names, " beside "));
   page.lead =
       "What attention does in a dense model and in its sparse twin: heads, statistics, circuits, one "
       "prompt traced, text.";
@@ -175,7 +187,7 @@ Page make_comparison_page(const ComparisonRecord& record) {
   for (const PageSection& section : sections) {
     if (!section.html.empty()) page.sections.push_back(section);
   }
-  page.data = {{"palette", sprite_palette()}, {"tokens", record.tokens}, {"models", record.models}};
+  page.data = {{"palette", sprite_palette()}, {"tokens", mark_prompts(record.compared)}, {"models", names}};
   page.footer =
       fmt::format("Made by {}. Figures and numbers lie beside this page: figures/, comparison.json.",
                   record.protocol.value("program", "openwork"));
@@ -184,7 +196,7 @@ Page make_comparison_page(const ComparisonRecord& record) {
 
 size_t write_comparison(const ComparisonRecord& record, const fs::path& folder) {
   make_folder(folder);
-  write_figures(record, folder / "figures");
+  write_figures(draw_all(record), folder / "figures");
   write_text_file(folder / "comparison.json",
                   to_json(record).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   const std::string html = render_page(make_comparison_page(record));

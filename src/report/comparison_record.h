@@ -1,30 +1,16 @@
-// Everything `compare` finds out about two models, as plain values: what the page, the JSON and the printed
-// summary are made of. Parts that were not asked for are empty, and their sections are left out.
+// Everything `compare` finds out about its models: what the page, the JSON and the printed summary are made of.
+// Parts that were not asked for are empty, and their sections are left out.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "analyze/comparison.h"
 #include "base/interval.h"
 #include "report/statistics_figures.h"
-#include "report/statistics_tables.h"
-#include "train/evaluation.h"
 
 namespace openwork {
-
-// One model's heads on the prompt that the page shows.
-struct HeadPicture {
-  std::string name, kind;  // L5H1; its class
-  double mass = 0, density = 0;
-  std::string png;  // empty: blank on this prompt
-};
-struct HeadSheet {
-  std::string model;
-  int64_t layers = 0, heads = 0;
-  std::vector<HeadPicture> pictures;  // layer by layer
-  int64_t left_out = 0;               // heads of the model that are not shown
-};
 
 // One task: what each head of each model is worth, and the circuits that reach the threshold.
 struct TaskModel {
@@ -52,6 +38,7 @@ struct TracedModelRecord {
   double probability = 0;
   int64_t heads_needed = 0, heads = 0;  // that carry `share`; of the model
   std::string first_heads;              // "L11H7, L10H1, ..."
+  int64_t target = -1;                  // the answer's token in the model's own vocabulary
 };
 struct TraceRecord {
   std::string from, to;  // the two tokens that the heads move something between, marked, with their positions
@@ -60,27 +47,15 @@ struct TraceRecord {
   std::vector<TracedModelRecord> models;
   nlohmann::json json;  // as `trace --json` has it
   std::vector<NamedFigure> figures;
-};
-
-struct SampleRecord {
-  std::string prompt;
-  std::vector<std::string> continuations;  // one per model
+  std::string answers = {};  // where the models are traced to different answers, a sentence that says so
 };
 
 struct ComparisonRecord {
-  std::vector<std::string> models;  // names as people read them
-  std::string prompt;
-  std::vector<std::vector<std::string>> tokens;  // of the prompt, by model, marked for print
-  std::vector<Evaluation> losses;                // one per model
-  std::string loss_data;  // what they were measured on
-  std::vector<HeadSheet> sheets;
-  StatisticsReport statistics;
-  std::vector<NamedFigure> head_grid;  // the same heads as a figure: written, not on the page
-  std::vector<NamedFigure> scatter;
+  Comparison compared;
+  std::string prompt;     // whose heads are shown
+  std::string loss_data;  // what the losses were measured on, in words
   std::vector<TaskRecord> tasks;
   std::optional<TraceRecord> trace;
-  std::vector<SampleRecord> samples;
-  std::string sampling;  // "the most likely token each time"
   nlohmann::json protocol;
 };
 

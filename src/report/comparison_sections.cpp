@@ -7,8 +7,10 @@
 
 #include "analyze/heads/head_classes.h"
 #include "draw/figure.h"
+#include "report/comparison_figures.h"
 #include "report/head_sprites.h"
 #include "report/html.h"
+#include "report/statistics_tables.h"
 
 namespace openwork {
 namespace {
@@ -41,27 +43,37 @@ std::string tint(size_t model) {
   return model == 0 ? "dense" : "sparse";
 }
 
-std::string sheet_html(const HeadSheet& sheet, size_t model) {
-  const int64_t columns = sheet.heads <= 16 ? sheet.heads : 16;
-  const auto blank = std::count_if(sheet.pictures.begin(), sheet.pictures.end(),
-                                   [](const HeadPicture& head) { return head.png.empty(); });
+// What pointing at a head says; of one without statistics, less.
+std::string head_title(const ComparedModel& model, const CollectedHead& head,
+                       const ModelStatistics* statistics) {
+  const std::string name = fmt::format("{} {}: ", model.name, head.place.name());
+  if (statistics == nullptr)
+    return name + (head.summary.blank() ? "blank" : "mass " + format_value(head.summary.mass));
+  const HeadRecord& record =
+      statistics->records[static_cast<size_t>(head.place.layer * statistics->heads + head.place.head)];
+  return name + fmt::format("{}, mass {}, keeps {}", class_name(record.kind), format_value(head.summary.mass),
+                            percent(record.mean[Statistic::kDensity]));
+}
+
+std::string sheet_html(const ComparedModel& model, size_t index, const ModelStatistics* statistics) {
+  const ModelHeads& heads = model.heads;
+  const int64_t left_out = heads.layers * heads.heads - static_cast<int64_t>(heads.shown.size());
   std::string out = fmt::format(
       "<div><h3 class=\"{}\">{}</h3><p class=\"soft small\">{} heads, {} of them blank on this "
       "prompt{}.</p>\n",
-      tint(model), escape_html(sheet.model), sheet.pictures.size(), blank,
-      sheet.left_out > 0 ? fmt::format("; {} more are not shown", sheet.left_out) : "");
-  out += fmt::format("<div class=\"heads\" style=\"--columns:{}\">\n", columns);
-  for (const HeadPicture& head : sheet.pictures) {
-    const std::string title = fmt::format("{} {}: {}, mass {}, keeps {}", sheet.model, head.name, head.kind,
-                                          format_value(head.mass), percent(head.density));
+      tint(index), escape_html(model.name), heads.shown.size(), heads.blank.size(),
+      left_out > 0 ? fmt::format("; {} more are not shown", left_out) : "");
+  out += fmt::format("<div class=\"heads\" style=\"--columns:{}\">\n", std::min<int64_t>(heads.heads, 16));
+  for (const CollectedHead& head : heads.shown) {
+    const std::string title = escape_html(head_title(model, head, statistics)), name = head.place.name();
     out += "<figure class=\"head\">";
-    if (head.png.empty()) {
-      out += fmt::format("<div class=\"blank\" title=\"{}\"></div>", escape_html(title));
+    if (head.summary.blank()) {
+      out += fmt::format("<div class=\"blank\" title=\"{}\"></div>", title);
     } else {
-      out += fmt::format("<img data-model=\"{}\" data-head=\"{}\" alt=\"\" title=\"{}\" src=\"{}\">", model,
-                         head.name, escape_html(title), data_url("image/png", head.png));
+      out += fmt::format("<img data-model=\"{}\" data-head=\"{}\" alt=\"\" title=\"{}\" src=\"{}\">", index,
+                         name, title, data_url("image/png", make_sprite(head.cells.values, head.cells.side)));
     }
-    out += fmt::format("<figcaption>{}</figcaption></figure>\n", head.name);
+    out += fmt::format("<figcaption>{}</figcaption></figure>\n", name);
   }
   return out + "</div></div>\n";
 }
@@ -101,7 +113,7 @@ std::string redundancy_html(const ModelStatistics& model, size_t index) {
       escape_html(model.name), redundancy.groups.size(), redundancy.distinct, redundancy.blank);
   for (const RedundancyGroup& group : redundancy.groups) {
     std::vector<std::string> names;
-    for (const int64_t head : group.heads) names.push_back(head_name(model, head));
+    for (const int64_t head : group.heads) names.push_back(place_of(model, head).name());
     out += chips(names);
   }
   return out;
@@ -112,8 +124,8 @@ std::string interactions_html(const ModelStatistics& model, size_t index) {
   std::vector<std::string> names;
   for (const InteractingPair& pair : model.interactions.strongest) {
     if (names.size() == 12) break;
-    names.push_back(fmt::format("{} → {} {} {:.2f}", head_name(model, pair.earlier),
-                                head_name(model, pair.later), pair.side, pair.share));
+    names.push_back(fmt::format("{} → {} {} {:.2f}", place_of(model, pair.earlier).name(),
+                                place_of(model, pair.later).name(), pair.side, pair.share));
   }
   return fmt::format("<p><span class=\"{}\">{}</span></p>\n", tint(index), escape_html(model.name)) +
          chips(names);
@@ -124,7 +136,7 @@ std::string head_table(const ModelStatistics& model) {
   for (const StatisticName& statistic : kStatistics) headings.push_back(std::string("#") + statistic.title);
   HtmlTable table(headings, "sortable compact");
   for (const HeadRecord& record : model.records) {
-    std::vector<std::string> cells = {head_name(record.layer, record.head), class_name(record.kind)};
+    std::vector<std::string> cells = {record.place.name(), class_name(record.kind)};
     for (const double value : record.mean.values) cells.push_back(format_value(value));
     table.add(cells);
   }
@@ -147,8 +159,12 @@ std::string task_html(const TaskRecord& task) {
   }
   out += table.html();
   if (task.ratio > 0) {
-    out += fmt::format("<p>{:.1f} times fewer heads (95 % interval {:.1f} to {:.1f}).</p>\n", task.ratio,
-                       task.ratio_interval.low, task.ratio_interval.high);
+    const std::string whose =
+        task.models.size() > 2
+            ? fmt::format(" in {} than in {}", task.models.back().name, task.models.front().name)
+            : "";
+    out += fmt::format("<p>{:.1f} times fewer heads{} (95 % interval {:.1f} to {:.1f}).</p>\n", task.ratio,
+                       escape_html(whose), task.ratio_interval.low, task.ratio_interval.high);
   }
   for (size_t n = 0; n < task.models.size(); ++n) {
     std::vector<std::string> names = task.models[n].circuit;
@@ -170,9 +186,9 @@ std::string short_texts_table(const ComparisonRecord& record) {
   headings.insert(headings.end(), {"#of a prompt", "#heads open on a prompt"});
   HtmlTable table(headings);
   const auto cell = [](const std::optional<double>& share) { return share ? percent(*share) : ""; };
-  for (size_t n = 0; n < record.losses.size(); ++n) {
-    const Evaluation& loss = record.losses[n];
-    std::vector<std::string> cells = {record.models[n]};
+  for (const ComparedModel& model : record.compared.models) {
+    const Evaluation& loss = model.loss;
+    std::vector<std::string> cells = {model.name};
     for (const auto& share : loss.kept_edges_by_row) cells.push_back(cell(share));
     cells.push_back(cell(loss.prompt_kept_edges));
     cells.push_back(loss.prompt_open_heads ? fmt::format("{:.1f}", *loss.prompt_open_heads) : "");
@@ -188,8 +204,8 @@ std::string short_texts_table(const ComparisonRecord& record) {
 
 std::string summary_section(const ComparisonRecord& record, const std::vector<std::string>& findings) {
   std::string out = "<div class=\"tiles\">\n";
-  if (record.losses.size() == 2) {
-    const Evaluation &dense = record.losses[0], &sparse = record.losses[1];
+  if (record.compared.models.size() == 2) {
+    const Evaluation &dense = record.compared.models[0].loss, &sparse = record.compared.models[1].loss;
     out += tile("Loss, nats per token", fmt::format("{:.3f}", dense.nats_per_token),
                 fmt::format("{:.3f}", sparse.nats_per_token), record.loss_data);
     out += tile("Kept attention edges", percent(dense.kept_edges), percent(sparse.kept_edges),
@@ -214,12 +230,12 @@ std::string summary_section(const ComparisonRecord& record, const std::vector<st
 }
 
 std::string loss_section(const ComparisonRecord& record) {
-  if (record.losses.empty()) return "";
+  if (record.compared.models.empty()) return "";
   HtmlTable table({"model", "#nats/token", "95 % interval", "#bits/byte", "#kept edges", "#open heads",
                    "#closed heads", "#tokens", "#documents"});
-  for (size_t n = 0; n < record.losses.size(); ++n) {
-    const Evaluation& loss = record.losses[n];
-    table.add({record.models[n], fmt::format("{:.4f}", loss.nats_per_token),
+  for (const ComparedModel& model : record.compared.models) {
+    const Evaluation& loss = model.loss;
+    table.add({model.name, fmt::format("{:.4f}", loss.nats_per_token),
                fmt::format("{:.4f} to {:.4f}", loss.low, loss.high),
                fmt::format("{:.4f}", loss.bits_per_byte), percent(loss.kept_edges),
                fmt::format("{} of {}", loss.open_heads, loss.head_count()), std::to_string(loss.closed_heads),
@@ -233,20 +249,22 @@ std::string loss_section(const ComparisonRecord& record) {
 }
 
 std::string heads_section(const ComparisonRecord& record) {
-  if (record.sheets.empty()) return "";
+  if (record.compared.models.empty()) return "";
   std::string out = fmt::format(
       "<p class=\"soft\">Every head on one prompt: queries downwards, keys to the right, one cell per pair "
-      "of tokens. Point at a cell to read it in both models "
+      "of tokens. Point at a cell to read it in {} models "
       "(to 1/255); click for a larger view.</p>\n<p class=\"mono small\">{}</p>\n"
       "<div class=\"scale\"><span>0</span><i style=\"background:{}\"></i><span>1</span><span>attention, "
       "shaded by its square root</span></div>\n<div class=\"pair\">\n",
-      escape_html(record.prompt), sprite_gradient());
-  for (size_t n = 0; n < record.sheets.size(); ++n) out += sheet_html(record.sheets[n], n);
+      record.compared.models.size() > 2 ? "all" : "both", escape_html(record.prompt), sprite_gradient());
+  const std::vector<ModelStatistics>& statistics = record.compared.statistics.models;
+  for (size_t n = 0; n < record.compared.models.size(); ++n)
+    out += sheet_html(record.compared.models[n], n, n < statistics.size() ? &statistics[n] : nullptr);
   return out + "</div>\n<div id=\"reading\"><span class=\"soft\">Point at a head.</span></div>\n";
 }
 
 std::string statistics_section(const ComparisonRecord& record) {
-  const StatisticsReport& report = record.statistics;
+  const StatisticsReport& report = record.compared.statistics;
   if (report.models.empty()) return "";
   std::string out;
   for (const ModelComparison& comparison : report.comparisons) {
@@ -282,7 +300,8 @@ std::string statistics_section(const ComparisonRecord& record) {
 
 std::string scatter_section(const ComparisonRecord& record) {
   std::string out;
-  for (const NamedFigure& figure : record.scatter) out += figure_html(figure);
+  for (const NamedFigure& figure : draw_compared_scatter(record.compared, record.prompt))
+    out += figure_html(figure);
   return out.empty() ? ""
                      : "<p class=\"soft\">Head against head over all causal pairs of the prompt.</p>\n" + out;
 }
@@ -303,6 +322,7 @@ std::string trace_section(const ComparisonRecord& record) {
       "<p class=\"mono small\">{}</p>\n",
       trace.features ? "transcoders' features" : "whole MLPs", percent(trace.share), escape_html(trace.from),
       escape_html(trace.to), escape_html(record.prompt));
+  if (!trace.answers.empty()) out += fmt::format("<p>{}</p>\n", escape_html(trace.answers));
   HtmlTable table({"model", "answer", "#probability", "#heads needed", "#of", "first"});
   for (const TracedModelRecord& model : trace.models) {
     table.add({model.name, model.answer, percent(model.probability), std::to_string(model.heads_needed),
@@ -314,14 +334,19 @@ std::string trace_section(const ComparisonRecord& record) {
 }
 
 std::string samples_section(const ComparisonRecord& record) {
-  if (record.samples.empty()) return "";
-  std::string out = fmt::format("<p class=\"soft\">Generated by {}.</p>\n", escape_html(record.sampling));
-  for (const SampleRecord& sample : record.samples) {
+  const std::vector<Sample> samples = list_samples(record.compared);
+  if (samples.empty()) return "";
+  std::string out = fmt::format(
+      "<p class=\"soft\">Generated by sampling at temperature {} among the {} most likely tokens, the same "
+      "random numbers for {}.</p>\n",
+      kSampleTemperature, kSampleTopK, record.compared.models.size() == 2 ? "both" : "all");
+  for (const Sample& sample : samples) {
     out += "<div class=\"pair\" style=\"margin-bottom:1rem\">\n";
     for (size_t n = 0; n < sample.continuations.size(); ++n) {
       out += fmt::format(
           "<div class=\"sample\"><h4 class=\"{}\">{}</h4><span class=\"given\">{}</span>{}</div>\n", tint(n),
-          escape_html(record.models[n]), escape_html(sample.prompt), escape_html(sample.continuations[n]));
+          escape_html(record.compared.models[n].name), escape_html(sample.opening),
+          escape_html(sample.continuations[n]));
     }
     out += "</div>\n";
   }

@@ -8,6 +8,8 @@
 #include "draw/paired_change.h"
 #include "draw/stacked_bars.h"
 #include "draw/strip_chart.h"
+#include "io/atomic_file.h"
+#include "io/safe_files.h"
 
 namespace openwork {
 namespace {
@@ -87,7 +89,7 @@ draw::Figure draw_density(const StatisticsReport& report) {
     draw::StripSeries series{report.models[n].name, std::vector<std::vector<double>>(chart.places.size()),
                              model_colour(report, n)};
     for (const HeadRecord& record : report.models[n].records) {
-      series.values[static_cast<size_t>(record.layer)].push_back(record.mean[Statistic::kDensity]);
+      series.values[static_cast<size_t>(record.place.layer)].push_back(record.mean[Statistic::kDensity]);
     }
     chart.series.push_back(std::move(series));
   }
@@ -152,6 +154,24 @@ std::vector<NamedFigure> draw_statistics(const StatisticsReport& report) {
                        draw_prompt_changes(report.comparisons[n])});
   }
   return figures;
+}
+
+void write_figures(const std::vector<NamedFigure>& figures, const std::filesystem::path& folder) {
+  make_folder(folder);
+  for (const NamedFigure& figure : figures) {
+    draw::write_figure(figure.figure, folder / (figure.name + ".svg"));
+    draw::write_figure(figure.figure, folder / (figure.name + ".png"));
+  }
+}
+
+void write_statistics(const StatisticsReport& report, const nlohmann::json& result,
+                      const std::filesystem::path& folder) {
+  make_folder(folder);
+  write_text_file(folder / "statistics.json",
+                  result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text_file(folder / "heads.csv", make_csv(report));
+  write_text_file(folder / "statistics.md", make_markdown(report));
+  write_figures(draw_statistics(report), folder);
 }
 
 }  // namespace openwork

@@ -1,6 +1,8 @@
 // Head statistics as figures: which classes each layer is made of, how dense each head is, and what changes
 // from one model to the other, by head and by prompt.
 #pragma once
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,13 @@ draw::Figure draw_prompt_changes(const ModelComparison& comparison);
 
 // All of them that the report has the numbers for.
 std::vector<NamedFigure> draw_statistics(const StatisticsReport& report);
+
+// All of it into a folder, made where it is not there: statistics.json (`result`), heads.csv, statistics.md,
+// and each figure as SVG and PNG.
+void write_statistics(const StatisticsReport& report, const nlohmann::json& result,
+                      const std::filesystem::path& folder);
+
+// Each figure as NAME.svg and NAME.png, so that one can be put into a paper.
+void write_figures(const std::vector<NamedFigure>& figures, const std::filesystem::path& folder);
 
 }  // namespace openwork

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <cmath>
 
 #include "analyze/heads/head_classes.h"
 
@@ -15,9 +15,9 @@ nlohmann::json number_or_null(double value) {
 }
 
 nlohmann::json head_to_json(const HeadRecord& record) {
-  nlohmann::json head = {{"name", head_name(record.layer, record.head)},
-                         {"layer", record.layer},
-                         {"head", record.head},
+  nlohmann::json head = {{"name", record.place.name()},
+                         {"layer", record.place.layer},
+                         {"head", record.place.head},
                          {"class", class_name(record.kind)},
                          {"diagonal_dominant", record.diagonal_dominant}};
   for (size_t s = 0; s < kStatisticCount; ++s) {
@@ -32,7 +32,7 @@ nlohmann::json redundancy_to_json(const ModelStatistics& model) {
   nlohmann::json groups = nlohmann::json::array();
   for (const RedundancyGroup& group : model.redundancy.groups) {
     nlohmann::json names = nlohmann::json::array();
-    for (const int64_t head : group.heads) names.push_back(head_name(model, head));
+    for (const int64_t head : group.heads) names.push_back(place_of(model, head).name());
     groups.push_back(
         {{"heads", names}, {"size", group.heads.size()}, {"lowest_correlation", group.lowest_correlation}});
   }
@@ -46,8 +46,8 @@ nlohmann::json interactions_to_json(const ModelStatistics& model) {
   if (model.interactions.pairs_by_prompt.empty()) return nullptr;
   nlohmann::json strongest = nlohmann::json::array();
   for (const InteractingPair& pair : model.interactions.strongest) {
-    strongest.push_back({{"earlier", head_name(model, pair.earlier)},
-                         {"later", head_name(model, pair.later)},
+    strongest.push_back({{"earlier", place_of(model, pair.earlier).name()},
+                         {"later", place_of(model, pair.later).name()},
                          {"side", std::string(1, pair.side)},
                          {"share", pair.share}});
   }
@@ -67,7 +67,7 @@ void append_model_markdown(const ModelStatistics& model, std::string& out) {
                      model.redundancy.blank);
   for (const RedundancyGroup& group : model.redundancy.groups) {
     std::vector<std::string> names;
-    for (const int64_t head : group.heads) names.push_back(head_name(model, head));
+    for (const int64_t head : group.heads) names.push_back(place_of(model, head).name());
     out +=
         fmt::format("- {} (lowest correlation {:.3f})\n", fmt::join(names, ", "), group.lowest_correlation);
   }
@@ -77,7 +77,7 @@ void append_model_markdown(const ModelStatistics& model, std::string& out) {
   for (size_t s = 0; s < kStatisticCount; ++s) out += "---|";
   out += "\n";
   for (const HeadRecord& record : model.records) {
-    out += fmt::format("| {} | {} |", head_name(record.layer, record.head), class_name(record.kind));
+    out += fmt::format("| {} | {} |", record.place.name(), class_name(record.kind));
     for (const double value : record.mean.values) out += fmt::format(" {} |", format_value(value));
     out += "\n";
   }
@@ -111,32 +111,6 @@ std::string format_value(double value) {
 
 std::string format_p(double p) {
   return p < 0.0002 ? "< 0.0002" : fmt::format("{:.4f}", p);
-}
-
-std::vector<std::vector<int64_t>> count_classes_by_layer(const ModelStatistics& model) {
-  std::vector<std::vector<int64_t>> counts(static_cast<size_t>(model.layers),
-                                           std::vector<int64_t>(kClassCount, 0));
-  for (const HeadRecord& record : model.records)
-    ++counts[static_cast<size_t>(record.layer)][static_cast<size_t>(record.kind)];
-  return counts;
-}
-
-std::vector<int64_t> count_classes(const ModelStatistics& model) {
-  std::vector<int64_t> counts(kClassCount, 0);
-  for (const HeadRecord& record : model.records) ++counts[static_cast<size_t>(record.kind)];
-  return counts;
-}
-
-std::vector<const HeadRecord*> leading_heads(const ModelStatistics& model, Statistic statistic,
-                                             size_t count) {
-  std::vector<const HeadRecord*> order;
-  for (const HeadRecord& record : model.records) {
-    if (!std::isnan(record.mean[statistic])) order.push_back(&record);
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto* a, auto* b) { return a->mean[statistic] > b->mean[statistic]; });
-  order.resize(std::min(order.size(), count));
-  return order;
 }
 
 nlohmann::json to_json(const ModelStatistics& model) {
@@ -181,6 +155,23 @@ nlohmann::json to_json(const StatisticsReport& report) {
   return {{"models", models}, {"comparisons", comparisons}};
 }
 
+nlohmann::json describe_statistics(const StatisticsOptions& statistics, const nlohmann::json& prompts) {
+  nlohmann::json rules = nlohmann::json::array();
+  for (const ClassRule& rule : kClassRules)
+    rules.push_back({{"class", rule.name}, {"measure", rule.measure}, {"threshold", rule.threshold}});
+  return {{"prompts", prompts},
+          {"gates", "hard"},
+          {"rows", "i >= 1"},
+          {"interval", "95 %, prompts resampled, 1000 draws"},
+          {"test",
+           "paired sign flips over prompts, two-sided, 10000 draws, p = (1 + hits) / (1 + draws), Holm over "
+           "the table"},
+          {"repeat", {{"tokens", statistics.repeat_length}, {"prompts", statistics.repeat_prompts}}},
+          {"redundancy_level", statistics.redundancy_level},
+          {"interaction_level", statistics.interaction_level},
+          {"classes", rules}};
+}
+
 std::string make_csv(const StatisticsReport& report) {
   std::string out = "model,layer,head,class,diagonal_dominant";
   for (const StatisticName& statistic : kStatistics)
@@ -192,8 +183,8 @@ std::string make_csv(const StatisticsReport& report) {
     std::string name = "\"";
     for (const char c : model.name) name += c == '"' ? "\"\"" : std::string(1, c);
     for (const HeadRecord& record : model.records) {
-      out += fmt::format("{}\",{},{},{},{}", name, record.layer, record.head, class_name(record.kind),
-                         record.diagonal_dominant ? 1 : 0);
+      out += fmt::format("{}\",{},{},{},{}", name, record.place.layer, record.place.head,
+                         class_name(record.kind), record.diagonal_dominant ? 1 : 0);
       for (size_t s = 0; s < kStatisticCount; ++s) {
         out += fmt::format(",{},{},{}", cell(record.mean.values[s]), cell(record.low.values[s]),
                            cell(record.high.values[s]));

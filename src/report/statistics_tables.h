@@ -5,34 +5,20 @@
 #include <string>
 #include <vector>
 
-#include "analyze/heads/head_records.h"
+#include "analyze/heads/head_statistics.h"
+#include "analyze/heads/model_comparison.h"
 
 namespace openwork {
-
-// Two models on the same prompts: the first of a run against another of it.
-struct ModelComparison {
-  std::string dense, sparse;  // names
-  std::vector<ComparisonRow> rows;
-};
-
-struct StatisticsReport {
-  std::vector<ModelStatistics> models;
-  std::vector<ModelComparison> comparisons;
-};
 
 nlohmann::json to_json(const ModelStatistics& model);
 nlohmann::json to_json(const ModelComparison& comparison);
 nlohmann::json to_json(const StatisticsReport& report);  // without the protocol
 
+// For a protocol: prompts as they were given, rules, intervals, tests, thresholds.
+nlohmann::json describe_statistics(const StatisticsOptions& statistics, const nlohmann::json& prompts);
+
 std::string make_csv(const StatisticsReport& report);
 std::string make_markdown(const StatisticsReport& report);
-
-// How many heads of each class, in the order of HeadClass; in all, and by layer.
-std::vector<int64_t> count_classes(const ModelStatistics& model);
-std::vector<std::vector<int64_t>> count_classes_by_layer(const ModelStatistics& model);  // [layer][class]
-
-// Heads with the largest mean of a statistic, largest first.
-std::vector<const HeadRecord*> leading_heads(const ModelStatistics& model, Statistic statistic, size_t count);
 
 // A number for tables: 0.0312, 1,024, 3.2e-05; a dash where there is none.
 std::string format_value(double value);

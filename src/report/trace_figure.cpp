@@ -1,6 +1,7 @@
 #include "report/trace_figure.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -217,6 +218,49 @@ draw::Figure draw_traces(const std::vector<TracePicture>& pictures, const draw::
   draw::TraceDiagram diagram{caption, {}, 0};
   for (const TracePicture& picture : pictures) diagram.panels.push_back(make_trace_panel(picture));
   return draw::draw_trace_diagram(diagram);
+}
+
+std::string describe_worth(const TraceGraph& graph) {
+  const TraceWorth& worth = *graph.worth;
+  const double probability = graph.nodes[first_target(graph)].probability;
+  const std::string losses =
+      std::isnan(worth.model_loss)
+          ? ""
+          : fmt::format("; the prompt's loss {:.3f} nats, with all MLPs replaced {:.3f}", worth.model_loss,
+                        worth.replaced_loss);
+  return fmt::format(
+      "replacement score {:.3f}, completeness {:.3f}, {:.1f} % of the influence ends in errors{}; the "
+      "answer's "
+      "probability {:.2f} %, replaced {:.2f} %",
+      worth.replacement, worth.completeness, 100 * worth.error_share, losses, 100 * probability,
+      100 * worth.replaced_probability);
+}
+
+std::string describe_answers(const std::vector<ModelTrace>& traces) {
+  if (have_one_answer(traces)) return "";
+  std::vector<std::string> answers;
+  for (const ModelTrace& trace : traces)
+    answers.push_back(fmt::format("{} to {}", trace.title, draw::mark_token(trace.target_text())));
+  return fmt::format("The models answer differently, and each is traced to its own answer: {}.",
+                     fmt::join(answers, ", "));
+}
+
+draw::Figure draw_model_traces(const std::vector<ModelTrace>& traces, const std::string& prompt,
+                               const std::string& protocol) {
+  const char* const nodes = traces.front().transcoders ? "features" : "MLPs";
+  std::string words = fmt::format(
+      "Boxes: {} by token and range of layers, the most influential first; links: their part in what reaches "
+      "the answer, with the heads that make the last move between tokens. Biases and weaker parts are not "
+      "drawn. ",
+      nodes);
+  if (const std::string answers = describe_answers(traces); !answers.empty()) words += answers + " ";
+  std::vector<TracePicture> pictures;
+  for (const ModelTrace& trace : traces) {
+    pictures.push_back({trace.title, &trace.graph, trace.explanation, trace.labels});
+    if (trace.graph.worth) words += fmt::format("{}: {}. ", trace.title, describe_worth(trace.graph));
+  }
+  return draw_traces(pictures, {fmt::format("From tokens through {} and heads to the answer", nodes), prompt,
+                                words + protocol});
 }
 
 }  // namespace openwork

@@ -6,14 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "analyze/trace/trace_records.h"
+#include "analyze/trace/model_trace.h"
 #include "draw/trace_diagram.h"
 
 namespace openwork {
-
-// By node of a graph: what a feature is about, in a word or two, and the token of a logit or an embedding as
-// text; "" where nobody knows. None at all: nobody knows anything.
-using NodeLabels = std::vector<std::string>;
 
 struct TracePicture {
   std::string name;  // of the model
@@ -30,5 +26,16 @@ std::string explain_in_one_line(const HeadExplanation& explanation, size_t most)
 
 draw::TracePanel make_trace_panel(const TracePicture& picture);
 draw::Figure draw_traces(const std::vector<TracePicture>& pictures, const draw::Caption& caption);
+
+// "replacement score 0.62, completeness 0.85, ...": what a graph with transcoders is worth, in one line.
+std::string describe_worth(const TraceGraph& graph);
+
+// "openwork-8m is traced to time, openwork-8m-sparse to day: ..."; empty where all are traced to one answer.
+std::string describe_answers(const std::vector<ModelTrace>& traces);
+
+// Traced models one above the other, with what is drawn and what it is worth below. `prompt` is the subtitle,
+// `protocol` the line that says how to repeat it.
+draw::Figure draw_model_traces(const std::vector<ModelTrace>& traces, const std::string& prompt,
+                               const std::string& protocol);
 
 }  // namespace openwork

@@ -1,5 +1,5 @@
-// What a whole head costs beside its edges (METHOD 2): a concave function phi of its penalty p, the mean of
-// sigmoid(g) over causal pairs, which is steepest where a head is nearly closed and so closes it:
+// What a whole head costs beside its edges (docs/method.md, 2): a concave function phi of its penalty p, the
+// mean of sigmoid(g) over causal pairs, which is steepest where a head is nearly closed and so closes it:
 //   sqrt   phi(p) = sqrt(p + 1e-6)
 //   log    phi(p) = log(1 + p/e) / log(1 + 1/e),  e = 1e-3      from 0 at a closed head to 1 at an open one
 // Over a sample: phi of the head's penalty there, averaged over samples. Over the batch: phi of its mean over

@@ -14,6 +14,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/gradient_exchange.h"
+#include "train/loop_end.h"
 #include "train/metrics.h"
 #include "train/run_clock.h"
 #include "train/totals.h"
@@ -71,10 +72,10 @@ class Loop {
       bar.set(clock_.done(step_), detail_);
     }
     if (totals_.steps() > 0) log(metrics);
-    result_.signal = clock_.finished(step_) ? 0 : clock_.signal();
+    if (options_.held_out_target) result_.gap = measurements_.gap();
     save();
     ranks_.barrier();
-    return summarise();
+    return describe_end(result_, clock_, step_, options_.batch * batches_.context());
   }
 
  private:
@@ -318,16 +319,6 @@ class Loop {
     fail_input(
         fmt::format("the checkpoint has gate noise {}, but this program draws noise {}", saved, kGateNoise),
         options_.folder.string(), "finish the run with the program that began it, or choose another --out");
-  }
-
-  LoopResult summarise() const {
-    LoopResult result = result_;
-    result.steps = step_;
-    if (options_.held_out_target) result.gap = measurements_.gap();
-    result.tokens = step_ * options_.batch * batches_.context();
-    result.seconds = clock_.seconds();
-    result.tokens_per_second = result.seconds > 0 ? static_cast<double>(result.tokens) / result.seconds : 0;
-    return result;
   }
 
   TrainedWeights& weights_;

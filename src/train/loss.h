@@ -2,9 +2,9 @@
 // logged.
 //   loss = (w * (penalty + W * phi(penalty)) + lambda * CE + D * KL) / (1 + lambda)          with gates
 //   loss = CE                                                                               without
-// penalty is the mean over samples, layers and heads of METHOD 1's; phi (head_penalty.h) is taken head by
-// head and sample by sample, or its slope at the batch's mean weighs each head's penalty, so that a step is
-// the same however it is cut into passes. KL is from the dense model's next-token probabilities to the
+// penalty is the mean over samples, layers and heads of docs/method.md, 1; phi (head_penalty.h) is taken head
+// by head and sample by sample, or its slope at the batch's mean weighs each head's penalty, so that a step
+// is the same however it is cut into passes. KL is from the dense model's next-token probabilities to the
 // trained model's, mean over tokens.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -25,9 +25,9 @@ struct LossOptions {
 struct PassLoss {
   Tensor loss;           // 0-dimensional, with its graph
   Tensor cross_entropy;  // the rest without: 0-dimensional
-  Tensor penalty;        // mean of METHOD's penalty; undefined without gates
+  Tensor penalty;        // mean of the penalty; undefined without gates
   Tensor distance;       // KL; undefined without distillation
-  Tensor head_penalty;   // [layers, heads] mean of METHOD's penalty over samples; undefined without gates
+  Tensor head_penalty;   // [layers, heads] mean of the penalty over samples; undefined without gates
   Tensor active;         // [layers, heads] open gates, summed over samples; undefined without gates
 };
 

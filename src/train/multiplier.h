@@ -1,4 +1,5 @@
-// The Lagrange multiplier of "as few edges as possible, such that the loss stays at its target" (METHOD 2):
+// The Lagrange multiplier of "as few edges as possible, such that the loss stays at its target"
+// (docs/method.md, 2):
 //   loss    = (w * penalty + lambda * CE) / (1 + lambda)
 //   lambda *= exp(rate * clip(EMA(CE) - target)) after each step, kept within bounds
 // Its state lives on the training device, so that a step never waits for a number to reach the host; the host

@@ -1,6 +1,6 @@
-// The closing report of a run (METHOD 2): the base, the dense control where there was one, and the result
-// with hard gates, all on the same held-out blocks, with what the run cost and how it went. report.json and
-// report.md in the run's folder; the program draws report.svg beside them.
+// The closing report of a run (docs/method.md, 2): the base, the dense control where there was one, and the
+// result with hard gates, all on the same held-out blocks, with what the run cost and how it went.
+// report.json and report.md in the run's folder; the program draws report.svg beside them.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-nlohmann::json or_null(const std::optional<double>& value) {
+nlohmann::json number_or_null(const std::optional<double>& value) {
   return value ? nlohmann::json(*value) : nlohmann::json();
 }
 
@@ -47,9 +47,9 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
                    {"head_penalty_form", head_form_name(loop.loss.head_form)},
                    {"head_penalty_over", loop.loss.head_over_batch ? "batch" : "sample"},
                    {"distill", loop.loss.distill},
-                   {"gate_bias", or_null(options.gate_bias)},
+                   {"gate_bias", number_or_null(options.gate_bias)},
                    {"gate_bias_shift", loop.schedule.bias_shift},
-                   {"gate_idle", or_null(options.gate_idle)},
+                   {"gate_idle", number_or_null(options.gate_idle)},
                    {"gate_idle_shift", loop.schedule.idle_shift},
                    {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}}});
   return identity;

@@ -139,6 +139,16 @@ void check_run_folder(const RunOptions& options) {
   }
 }
 
+void make_run_folder(const RunOptions& options) {
+  check_run_folder(options);
+  std::error_code error;
+  fs::create_directories(options.out, error);
+  if (error) {
+    fail_input(fmt::format("the folder cannot be made ({})", error.message()), options.out.string(),
+               "choose another --out");
+  }
+}
+
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate) {
   options.loop.ranks->run_first([&] { check_run_folder(options); });
   if (options.adapter && options.weights.lora) {

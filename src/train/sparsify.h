@@ -1,4 +1,4 @@
-// Post-training a model to few attention edges, from its name to the closing report (METHOD 2), and
+// Post-training a model to few attention edges, from its name to the closing report (docs/method.md, 2), and
 // pretraining, which is the same run without a base, gates or constraint. The run's folder OUT:
 //   data/            the tokenised documents (batches.h)
 //   base.json        the base on the held-out blocks, so that a resumed run need not measure it again
@@ -36,8 +36,8 @@ struct RunOptions {
   double tolerance = 0;
   std::optional<double> target_slack;  // above it while the rate is high; 0.03, or 0 beside a control
   bool target_from_control = false;    // the control's training loss at the same step instead
-  bool control = false;           // train one: the last two, and a frontier, want it
-  int64_t frontier = 0;           // points; 0: one run
+  bool control = false;                // train one: the last two, and a frontier, want it
+  int64_t frontier = 0;                // points; 0: one run
   std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
   LoopOptions loop;  // its folder, name, identity and target are set here
@@ -51,6 +51,7 @@ using Evaluate =
 
 // Fails where OUT already holds a run or a model and `loop.resume` is off.
 void check_run_folder(const RunOptions& options);
+void make_run_folder(const RunOptions& options);  // checks, and makes OUT where it is not there
 
 // Trains, saves, opens what was saved and measures that. A report with a signal in it is of a run that was
 // interrupted after a checkpoint and holds no measurement.

@@ -1,8 +1,8 @@
 // Where training begins, all of it from the activations of the run's first samples:
 //   scales     one number per layer for inputs and one for outputs
-//   features   each starts at a token: it reads in the direction of that token's input from the mean input,
-//   and
-//              writes in the direction of its output; encoders are scaled so that what they write fits best
+//   features   each starts at a token: it reads in the direction of that token's input from the mean
+//              input, and writes in the direction of its output; encoders are scaled so that what they
+//              write fits best
 //   threshold  what leaves k features per token
 // Tokens whose outputs are huge beside all others (the first of a text, in many models) get a feature of
 // their own in each layer, which writes their mean: learning would take a weight far from 1 there step by
@@ -13,8 +13,7 @@
 
 namespace openwork {
 
-// How many times the median's squared length a token may count for in the loss, and from how many on it is
-// huge.
+// How many times the median's squared length a token may count for in the loss; from how many on it is huge.
 inline constexpr double kMostEnergy = 16, kHugeEnergy = 256;
 
 ActivationScales measure_scales(const MlpActivations& activations);

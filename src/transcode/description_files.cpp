@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "io/safe_files.h"
 #include "text/byte_source.h"
 #include "transcode/descriptions.h"
 
@@ -91,6 +92,26 @@ std::optional<Descriptions> load_descriptions(const fs::path& folder) {
   } catch (const std::exception& error) {
     fail_input(fmt::format("these are no descriptions of features ({})", printable(error.what(), 120)),
                file.string(), "describe them again with openwork transcode");
+  }
+}
+
+void write_feature_details(const fs::path& folder, const FeatureDescription& description, int64_t layer,
+                           int64_t feature, const Tokenizer& tokenizer) {
+  // Bytes of a token need not be UTF-8; they are shown with replacement characters rather than refused.
+  write_text_file(folder / fmt::format("{}.json", pair_index(layer, feature)),
+                  feature_details(description, layer, feature, tokenizer)
+                          .dump(-1, ' ', false, json::error_handler_t::replace) +
+                      "\n");
+}
+
+void write_feature_details(const fs::path& folder, const Descriptions& descriptions,
+                           const Tokenizer& tokenizer) {
+  make_folder(folder);
+  for (size_t layer = 0; layer < descriptions.layers.size(); ++layer) {
+    for (size_t feature = 0; feature < descriptions.layers[layer].size(); ++feature) {
+      write_feature_details(folder, descriptions.layers[layer][feature], static_cast<int64_t>(layer),
+                            static_cast<int64_t>(feature), tokenizer);
+    }
   }
 }
 

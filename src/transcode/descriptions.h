@@ -53,4 +53,10 @@ int64_t pair_index(int64_t layer, int64_t feature);
 nlohmann::json feature_details(const FeatureDescription& description, int64_t layer, int64_t feature,
                                const Tokenizer& tokenizer);
 
+// That as folder/INDEX.json, of one feature and of all. The folder is there (the first), or is made (the second).
+void write_feature_details(const std::filesystem::path& folder, const FeatureDescription& description,
+                           int64_t layer, int64_t feature, const Tokenizer& tokenizer);
+void write_feature_details(const std::filesystem::path& folder, const Descriptions& descriptions,
+                           const Tokenizer& tokenizer);
+
 }  // namespace openwork

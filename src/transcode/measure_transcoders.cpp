@@ -2,7 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
+
+#include <map>
 
 #include "train/gather_blocks.h"
 #include "transcode/mlp_activations.h"
@@ -84,6 +85,21 @@ struct TokenLosses {
   Tensor model, replaced, mean, zero;  // [blocks * context] float32 on the CPU, 0 where another rank measures
 };
 
+// How much more each token costs with the MLPs replaced, documents resampled. Prediction n is of token n + 1.
+Interval find_interval(const TokenLosses& losses, const TokenBlocks& blocks, uint64_t seed) {
+  std::map<int32_t, std::pair<double, double>> documents;  // nats, tokens
+  const float *before = losses.model.const_data_ptr<float>(),
+              *after = losses.replaced.const_data_ptr<float>();
+  for (int64_t n = 0; n < losses.model.numel(); ++n) {
+    auto& [nats, tokens] = documents[blocks.document[static_cast<size_t>(n + 1)]];
+    nats += after[n] - before[n];
+    tokens += 1;
+  }
+  std::vector<double> nats, tokens;
+  for (const auto& [document, sums] : documents) nats.push_back(sums.first), tokens.push_back(sums.second);
+  return bootstrap_ratio(nats, tokens, seed);
+}
+
 class Measurement {
  public:
   Measurement(const Transformer& model, const Transcoders& transcoders, const TokenBlocks& blocks,
@@ -100,7 +116,7 @@ class Measurement {
     }
   }
 
-  TranscoderQuality run(const std::function<void(int64_t)>& advance) {
+  TranscoderQuality run(uint64_t seed, const std::function<void(int64_t)>& advance) {
     Taps zero, replaced;
     replace_mlps(zero, at::zeros({model_.config().layers, model_.config().width}, flat_.options()));
     replace_mlps(replaced, transcoders_, model_.config());
@@ -120,7 +136,7 @@ class Measurement {
     });
     for (const Tensor& losses : {losses_.model, losses_.replaced, losses_.mean, losses_.zero})
       ranks_.sum(losses);
-    return summarise_all();
+    return summarise_all(seed);
   }
 
  private:
@@ -157,7 +173,7 @@ class Measurement {
     }
   }
 
-  TranscoderQuality summarise_all() const {
+  TranscoderQuality summarise_all(uint64_t seed) const {
     TranscoderQuality quality;
     const auto count = static_cast<double>(sums_.layers().size());
     for (const LayerSums& sums : sums_.layers()) {
@@ -171,7 +187,7 @@ class Measurement {
     const auto mean = [](const Tensor& losses) { return losses.mean(at::kDouble).item<double>(); };
     quality.losses = {mean(losses_.model), mean(losses_.replaced), mean(losses_.mean), mean(losses_.zero)};
     quality.tokens = losses_.model.numel(), quality.blocks = blocks_.count, quality.context = blocks_.context;
-    quality.model_losses = losses_.model, quality.replaced_losses = losses_.replaced;
+    quality.interval = find_interval(losses_, blocks_, seed);
     return quality;
   }
 
@@ -194,43 +210,10 @@ int64_t choose_block_batch(const Transformer& model, const Transcoders& transcod
 }
 
 TranscoderQuality measure_transcoders(const Transformer& model, const Transcoders& transcoders,
-                                      const TokenBlocks& blocks, Ranks& ranks,
+                                      const TokenBlocks& blocks, Ranks& ranks, uint64_t seed,
                                       const std::function<void(int64_t)>& advance) {
   const at::NoGradGuard no_grad;
-  return Measurement(model, transcoders, blocks, ranks).run(advance);
-}
-
-nlohmann::json to_json(const LayerQuality& quality) {
-  return {{"explained_variance", quality.explained_variance},
-          {"explained_variance_after_first", quality.explained_variance_after_first},
-          {"active_features", quality.active_features},
-          {"dead_share", quality.dead_share}};
-}
-
-nlohmann::json to_json(const TranscoderQuality& quality) {
-  nlohmann::json layers = nlohmann::json::array();
-  for (const LayerQuality& layer : quality.layers) layers.push_back(to_json(layer));
-  return {{"layers", layers},
-          {"mean", to_json(quality.mean)},
-          {"losses",
-           {{"model", quality.losses.model},
-            {"replaced", quality.losses.replaced},
-            {"mean_output", quality.losses.mean_output},
-            {"zero_output", quality.losses.zero_output}}},
-          {"tokens", quality.tokens},
-          {"blocks", quality.blocks},
-          {"context", quality.context}};
-}
-
-std::string to_text(const TranscoderQuality& quality) {
-  const auto row = [](const std::string& name, const LayerQuality& layer) {
-    return fmt::format("{:<6} {:>18.4f} {:>13.4f} {:>15.1f} {:>7.2f} %\n", name, layer.explained_variance,
-                       layer.explained_variance_after_first, layer.active_features, 100 * layer.dead_share);
-  };
-  std::string text = fmt::format("{:<6} {:>18} {:>13} {:>15} {:>9}\n", "layer", "explained variance",
-                                 "without first", "active features", "dead");
-  for (size_t n = 0; n < quality.layers.size(); ++n) text += row(std::to_string(n), quality.layers[n]);
-  return text + row("mean", quality.mean);
+  return Measurement(model, transcoders, blocks, ranks).run(seed, advance);
 }
 
 }  // namespace openwork

@@ -3,9 +3,9 @@
 // with MLPs that write nothing, or always their mean.
 #pragma once
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/interval.h"
 #include "text/documents.h"
 #include "train/ranks.h"
 #include "transcode/transcoder.h"
@@ -27,19 +27,16 @@ struct TranscoderQuality {
   std::vector<LayerQuality> layers;
   LayerQuality mean;  // over layers
   ReplacementLosses losses;
+  double increase() const { return losses.replaced - losses.model; }
+  Interval interval;  // 95 %, of the increase: documents resampled
   int64_t tokens = 0, blocks = 0, context = 0;
-  Tensor model_losses, replaced_losses;  // [blocks * context] float32: nats of each prediction
 };
 
-// Transcoders on the model's device. Ranks share the blocks, and all of them have the result; `advance` is
-// told the number of blocks done.
+// Transcoders on the model's device. Ranks share the blocks, and all of them have the result; `seed` draws
+// the interval's documents; `advance` is told the number of blocks done.
 TranscoderQuality measure_transcoders(const Transformer& model, const Transcoders& transcoders,
-                                      const TokenBlocks& blocks, Ranks& ranks,
+                                      const TokenBlocks& blocks, Ranks& ranks, uint64_t seed = 0,
                                       const std::function<void(int64_t)>& advance = nullptr);
-
-nlohmann::json to_json(const LayerQuality& quality);
-nlohmann::json to_json(const TranscoderQuality& quality);
-std::string to_text(const TranscoderQuality& quality);  // a table
 
 // Blocks at a time whose logits and features stay near 400 MB on the CPU and 4 GB on a GPU.
 int64_t choose_block_batch(const Transformer& model, const Transcoders& transcoders, int64_t context);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "train/checkpoint.h"
+#include "train/loop_end.h"
 #include "train/metrics.h"
 #include "train/run_clock.h"
 #include "transcode/transcoder_config.h"
@@ -217,14 +218,8 @@ class TranscoderTraining {
 
   TranscodeResult finish() {
     TranscodeResult result;
-    result_.signal = clock_.finished(step_) ? 0 : clock_.signal();
-    result_.steps = step_;
-    result_.tokens = step_ * batch_tokens();
-    result_.seconds = clock_.seconds();
-    result_.tokens_per_second =
-        result_.seconds > 0 ? static_cast<double>(result_.tokens) / result_.seconds : 0;
-    result.training = result_;
-    if (result_.signal != 0) return result;
+    result.training = describe_end(result_, clock_, step_, batch_tokens());
+    if (result.training.signal != 0) return result;
     result.transcoders.kind = options_.kind;
     result.transcoders.input = options_.input;
     result.transcoders.layers = fold_scales(shape_, parts_, threshold_, scales_);

@@ -1,6 +1,6 @@
 // Training transcoders on a model's own activations, streamed: nothing is stored but the tokens. A step:
 //   1. samples step * batch ... of the data, shared by the ranks, through the frozen model
-//   (mlp_activations.h)
+//      (mlp_activations.h)
 //   2. active features, loss and gradients of all layers at once (transcoder_gradients.h), summed over ranks
 //   3. Adam, decoders back to length 1; thresholds are moved towards k features per token; a feature that was
 //      not active for `dead_after` tokens is dead: it learns from the error that is left, and its bias rises

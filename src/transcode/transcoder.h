@@ -1,5 +1,5 @@
-// Transcoders: sparse features in place of MLPs (METHOD 5). The encoder of layer l reads the MLP's input, and
-// the features that pass their threshold write to MLP outputs:
+// Transcoders: sparse features in place of MLPs (docs/method.md, 5). The encoder of layer l reads the MLP's
+// input, and the features that pass their threshold write to MLP outputs:
 //   a_l = W_enc_l x_l + b_enc_l,   f_l = a_l where a_l > threshold_l, else 0                (JumpReLU)
 //   per-layer:    m_l = b_dec_l + f_l W_dec_l (+ W_skip_l x_l)
 //   cross-layer:  m_l = b_dec_l + sum over k <= l of f_k W_dec_k[:, l - k]

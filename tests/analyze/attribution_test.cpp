@@ -41,13 +41,12 @@ class EapFixture : public testing::Test {
   void expect_scores(int64_t steps, const char* key, double absolute, double relative) {
     AblationRunner runner(model_, task_, AblationKind::kInterchange);
     EdgeRunner edges(model_, task_, runner);
-    const nlohmann::json mib =
-        to_mib(edges.graph(), edges.score_edges(steps),
-               at::zeros({edges.graph().destinations(), edges.graph().sources()}, at::kBool));
-    ASSERT_EQ(mib["edges"].size(), 6637u);
+    const Tensor scores = edges.score_edges(steps);  // [destinations, sources]
+    ASSERT_EQ(edges.graph().edges().size(), 6637u);
     for (const auto& [name, score] : fixture_[key].items()) {
       const double expected = score.get<double>();
-      EXPECT_NEAR(mib["edges"].at(name)["score"].get<double>(), expected,
+      const GraphEdge edge = edges.graph().parse_edge(name);
+      EXPECT_NEAR(scores[edge.destination][edge.source].item<double>(), expected,
                   absolute + relative * std::abs(expected))
           << name;
     }

@@ -8,6 +8,9 @@
 #include <cmath>
 
 #include "analyze/circuits/circuit_parts.h"
+#include "analyze/circuits/curve_sizes.h"
+#include "analyze/circuits/drawn_edges.h"
+#include "analyze/circuits/model_circuits.h"
 #include "analyze/tasks.h"
 #include "base/error.h"
 #include "model/load.h"
@@ -81,6 +84,64 @@ TEST(Circuit, RatiosHaveIntervalsOverPromptsAndSeeds) {
   EXPECT_DOUBLE_EQ(seeds.interval.high, 4);
 }
 
+// With 1, 2, 3 and 4 of four parts kept: 0.6, 0.5, 1.1 and all of it.
+TEST(CircuitSizes, AreaIsUnderTheCurveAndMeanSizeOverAllThresholds) {
+  const double shape[] = {0, 0.6, 0.5, 1.1, 1};
+  const CircuitCurve curve =
+      trace_curve(curve_of([&](int64_t k) { return shape[k]; }), 4, PromptMetrics(4, 2), 0.9, 0);
+  // Trapezoids of a quarter each; f above 1 counts as it is.
+  EXPECT_NEAR(curve.area, 0.25 * (0.3 + 0.55 + 0.8 + 1.05), 1e-12);
+  // Thresholds up to 0.6 need one part, the others three.
+  EXPECT_NEAR(curve.mean_size, 0.6 * 1 + 0.4 * 3, 1e-12);
+  ASSERT_EQ(curve.at.size(), kLevels.size());
+  const int64_t wanted[] = {1, 3, 3, 3};  // at 50, 80, 90 and 95 %
+  for (size_t n = 0; n < kLevels.size(); ++n) {
+    EXPECT_EQ(curve.at[n].count, wanted[n]);
+    EXPECT_EQ(curve.at[n].interval.low, wanted[n]);
+    EXPECT_EQ(curve.at[n].interval.high, wanted[n]);
+  }
+  EXPECT_NEAR(curve.area_interval.low, curve.area, 1e-9);
+  EXPECT_NEAR(curve.mean_size_interval.high, curve.mean_size, 1e-9);
+}
+
+TEST(CircuitSizes, EveryLevelOfALongCurveIsClosedInOn) {
+  const CircuitCurve curve = trace_curve(curve_of([](int64_t k) { return static_cast<double>(k) / 100000; }),
+                                         100000, PromptMetrics(4, 2), 0.7, 0);
+  EXPECT_EQ(curve.at_threshold, 70000);
+  for (const LevelCount& at : curve.at) {
+    EXPECT_NEAR(static_cast<double>(at.count), at.level * 100000, 1) << at.level;
+  }
+  EXPECT_NEAR(curve.area, 0.5, 1e-9);
+  EXPECT_NEAR(curve.mean_size, 50000.5, 1e-6);
+}
+
+TEST(CircuitSizes, CompareAtEveryLevelByMeanSizeAndArea) {
+  const auto straight = [](int64_t needed) {  // a little above k / needed, so that no level is met exactly
+    return trace_curve(curve_of([=](int64_t k) {
+                         const double kept = k == 0 ? 0 : static_cast<double>(k) + 0.1;
+                         return std::min(1.0, kept / static_cast<double>(needed));
+                       }),
+                       64, PromptMetrics(4, 2), 0.9, 0);
+  };
+  const CircuitCurve dense = straight(40), sparse = straight(20);
+  const CurveComparison comparison = compare_sizes({dense}, {sparse}, 0.9, 3);
+  EXPECT_DOUBLE_EQ(comparison.at_threshold.ratio, 2);
+  for (const CircuitRatio& ratio : comparison.at) EXPECT_DOUBLE_EQ(ratio.ratio, 2);
+  EXPECT_NEAR(comparison.mean_size.ratio, dense.mean_size / sparse.mean_size, 1e-9);
+  EXPECT_NEAR(comparison.mean_size.interval.low, comparison.mean_size.ratio, 1e-9);  // all prompts are alike
+  EXPECT_NEAR(comparison.mean_size.ratio, 20.5 / 10.5, 0.01);  // means of 1 to 40 and of 1 to 20
+  EXPECT_NEAR(comparison.area_difference, (20.0 - 10.0) / 64, 0.002);
+}
+
+TEST(CircuitSizes, CountsWithoutPromptsHaveIntervalsOverSeedsAlone) {
+  EXPECT_FALSE(compare_counts({8}, {4}, 0).interval);
+  const SeedRatio seeds = compare_counts({8, 8}, {4, 2}, 0);
+  EXPECT_DOUBLE_EQ(seeds.ratio, 16.0 / 6.0);
+  ASSERT_TRUE(seeds.interval);
+  EXPECT_DOUBLE_EQ(seeds.interval->low, 2);
+  EXPECT_DOUBLE_EQ(seeds.interval->high, 4);
+}
+
 class CopyCircuit : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -100,8 +161,8 @@ Circuit* CopyCircuit::circuit_ = nullptr;
 TEST_F(CopyCircuit, IsOrderedByEffectAndReachesTheThreshold) {
   EXPECT_EQ(circuit_->order.size(), 64u);
   EXPECT_TRUE(std::is_sorted(circuit_->scores.rbegin(), circuit_->scores.rend()));
-  EXPECT_THAT(std::vector<std::string>(circuit_->order.begin(), circuit_->order.begin() + 2),
-              testing::UnorderedElementsAre("L5H6", "L6H0"));
+  EXPECT_THAT(std::vector<Part>(circuit_->order.begin(), circuit_->order.begin() + 2),
+              testing::UnorderedElementsAre(head_part(5, 6), head_part(6, 0)));
   const auto size = static_cast<size_t>(circuit_->heads_at_threshold);
   EXPECT_GE(circuit_->curve.points[size].faithfulness, 0.9);
   for (size_t k = 0; k < size; ++k) EXPECT_LT(circuit_->curve.points[k].faithfulness, 0.9);
@@ -113,16 +174,42 @@ TEST_F(CopyCircuit, IsOrderedByEffectAndReachesTheThreshold) {
 
 // The claim is tested by acting on it: the named heads alone do the task, and the others without them do not.
 TEST_F(CopyCircuit, DroppingSpareHeadsKeepsItFaithful) {
-  ASSERT_FALSE(circuit_->greedy.empty());
-  EXPECT_LE(static_cast<int64_t>(circuit_->greedy.size()), circuit_->heads_at_threshold);
+  ASSERT_TRUE(circuit_->greedy);
+  EXPECT_LE(static_cast<int64_t>(circuit_->greedy->heads.size()), circuit_->heads_at_threshold);
   AblationRunner runner(*model_, *task_, AblationKind::kMean);
-  std::vector<Part> heads;
-  for (const std::string& name : circuit_->greedy)
-    heads.push_back(parse_part(name, model_->config(), runner.tokens()));
-  const NamedCircuit named = evaluate_heads(runner, heads, 0);
+  const NamedCircuit named = evaluate_heads(runner, circuit_->greedy->heads, 0);
   EXPECT_GE(named.faithfulness, 0.9);
-  EXPECT_NEAR(named.faithfulness, circuit_->greedy_faithfulness, 1e-6);
+  EXPECT_NEAR(named.faithfulness, circuit_->greedy->faithfulness, 1e-6);
   EXPECT_LT(named.rest_alone, named.faithfulness);
+}
+
+TEST_F(CopyCircuit, DroppingSpareHeadsLeavesNoMoreAtAnyLevel) {
+  ASSERT_EQ(circuit_->greedy_at.size(), kLevels.size());
+  for (size_t n = 0; n < kLevels.size(); ++n) {
+    EXPECT_LE(circuit_->greedy_at[n], circuit_->curve.at[n].count);
+  }
+  EXPECT_EQ(circuit_->greedy_at[2],
+            static_cast<int64_t>(circuit_->greedy->heads.size()));  // 0.9, the threshold
+}
+
+// A model beside itself, twice: base, control and sparse in every pairing.
+TEST_F(CopyCircuit, ThreeModelsAreComparedInAllPairs) {
+  ModelCircuits base;
+  base.name = "base", base.circuits = {*circuit_};
+  ModelCircuits control = base, sparse = base;
+  control.name = "control", sparse.name = "sparse";
+  const std::vector<ModelRatio> ratios = compare_models({base, control, sparse}, {.greedy = true});
+  ASSERT_EQ(ratios.size(), 3u);
+  EXPECT_EQ(ratios[0].dense + " " + ratios[0].sparse, "base control");
+  EXPECT_EQ(ratios[1].dense + " " + ratios[1].sparse, "base sparse");
+  EXPECT_EQ(ratios[2].dense + " " + ratios[2].sparse, "control sparse");
+  for (const ModelRatio& ratio : ratios) {
+    EXPECT_DOUBLE_EQ(ratio.sizes.at_threshold.ratio, 1);
+    EXPECT_DOUBLE_EQ(ratio.sizes.mean_size.ratio, 1);
+    ASSERT_TRUE(ratio.greedy);
+    EXPECT_DOUBLE_EQ(ratio.greedy->ratio, 1);
+    EXPECT_FALSE(ratio.greedy->interval);  // one seed
+  }
 }
 
 TEST_F(CopyCircuit, InductionAndPreviousTokenHeadsAreOnTopOfTheirKinds) {
@@ -135,7 +222,7 @@ TEST_F(CopyCircuit, InductionAndPreviousTokenHeadsAreOnTopOfTheirKinds) {
       return a.attentions[column] > b.attentions[column];
     });
     std::vector<std::string> names;
-    for (size_t n = 0; n < count; ++n) names.push_back(to_string(roles[n].head));
+    for (size_t n = 0; n < count; ++n) names.push_back(roles[n].head.name());
     return names;
   };
   EXPECT_THAT(best("induction", 2), testing::UnorderedElementsAre("L6H0", "L6H3"));
@@ -194,7 +281,7 @@ TEST_P(AttentionEdgeCircuit, ChoosesAmongOpenGatesOnly) {
   // A task that the heads of a random model do: answers and wrongs the right way round for each prompt.
   AblationRunner runner(model, task, AblationKind::kMean);
   Intervention every;
-  for (const Part& head : all_heads(model.config())) every.push_back(head);
+  for (const HeadPlace& head : all_heads(model.config())) every.push_back(head_part(head));
   const PromptMetrics none = runner.run({every}).front();
   for (size_t p = 0; p < none.size(); ++p) {
     if (runner.clean()[p] > none[p]) continue;
@@ -228,7 +315,8 @@ TEST(GraphEdgeCircuit, KeepsWhatItCountsAndReachesTheThreshold) {
                            .method = CircuitMethod::kExact,
                            .ablation = AblationKind::kInterchange};
   const Circuit circuit = find_circuit(model, task, settings, sweep);
-  EXPECT_EQ(circuit.edges_kept.sum().item<int64_t>(), *circuit.edges_at_threshold);
+  EXPECT_EQ(static_cast<int64_t>(circuit.edges.size()), *circuit.edges_at_threshold);
+  EXPECT_EQ(circuit.edge_scores.size(), circuit.graph->edges().size());
   EXPECT_GE(circuit.curve.points[static_cast<size_t>(*circuit.edges_at_threshold)].faithfulness, 0.9);
   EXPECT_NEAR(mean_of(circuit.curve.none), mean_of(circuit.corrupt),
               1e-5);  // every edge replaced: the corrupt run
@@ -241,11 +329,10 @@ TEST(GraphEdgeCircuit, KeepsWhatItCountsAndReachesTheThreshold) {
 
 TEST(GraphEdgeCircuit, JoinsTheHeadsOfADrawing) {
   const Transformer model = load_model("models/openwork-8m");
-  const std::vector<DrawnEdge> edges =
-      connect_heads(model, fixture_copy_task(2), {head_part(5, 6), head_part(6, 0)}, 5);
+  const std::vector<DrawnEdge> edges = connect_heads(model, fixture_copy_task(2), {{5, 6}, {6, 0}}, 5);
   ASSERT_EQ(edges.size(), 5u);
   EXPECT_TRUE(std::any_of(edges.begin(), edges.end(), [](const DrawnEdge& edge) {
-    return edge.from == "L5H6" && edge.to == "L6H0" && edge.input == "k";
+    return to_string(edge.from) == "L5H6" && to_string(edge.to) == "L6H0" && edge.input == HeadInput::kKey;
   }));
 }
 

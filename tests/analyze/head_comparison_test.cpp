@@ -8,9 +8,9 @@
 #include "analyze/heads/head_interaction.h"
 #include "analyze/heads/head_statistics.h"
 #include "analyze/heads/model_comparison.h"
-#include "base/permutation_test.h"
 #include "analyze/heads/redundancy.h"
 #include "base/error.h"
+#include "base/permutation_test.h"
 #include "base/philox.h"
 #include "model/load.h"
 
@@ -18,7 +18,7 @@ namespace openwork {
 namespace {
 
 // Models this small run faster on one thread, and much faster where other tests run beside them.
-const bool kOneThread = (at::set_num_threads(1), true);
+const bool kComparedOnOneThread = (at::set_num_threads(1), true);
 
 // A standard normal number by Box and Muller, from two words of a counter.
 double normal_of(uint64_t seed, uint64_t counter) {

@@ -11,8 +11,8 @@
 
 #include "analyze/heads/head_classes.h"
 #include "analyze/heads/pattern_numbers.h"
-#include "base/prompt_interval.h"
 #include "base/error.h"
+#include "base/prompt_interval.h"
 #include "model/load.h"
 
 namespace openwork {
@@ -175,9 +175,9 @@ void expect_plain_statistics(const std::string& path) {
   for (const HeadRecord& record : statistics.records) {
     const auto rows = [](const Tensor& A) { return A.narrow(0, 1, A.size(0) - 1); };
     const auto mean = [&](const auto& value) {
-      return plain_mean(model, prompts, record.layer, record.head, value);
+      return plain_mean(model, prompts, record.place.layer, record.place.head, value);
     };
-    const std::string where = path + " " + head_name(record.layer, record.head);
+    const std::string where = path + " " + record.place.name();
     EXPECT_NEAR(record.mean[Statistic::kMass],
                 mean([&](auto& A, auto&, auto&) { return rows(A).sum(-1).mean().template item<double>(); }),
                 1e-5)
@@ -252,8 +252,7 @@ TEST(HeadStatistics, FindTheKnownHeadsOfTheBuiltInModel) {
     for (const HeadRecord& record : statistics.records) order.push_back(&record);
     std::sort(order.begin(), order.end(),
               [&](auto* a, auto* b) { return a->mean[statistic] > b->mean[statistic]; });
-    return std::vector<std::string>{head_name(order[0]->layer, order[0]->head),
-                                    head_name(order[1]->layer, order[1]->head)};
+    return std::vector<std::string>{order[0]->place.name(), order[1]->place.name()};
   };
   const std::vector<std::string> induction = rank(Statistic::kInduction);
   EXPECT_EQ(std::set<std::string>(induction.begin(), induction.end()),

@@ -74,7 +74,7 @@ TEST(Patterns, OneTokenIsItsOwnRowAndAnEmptyHeadIsBlank) {
   EXPECT_EQ(summarise_pattern({{0, 0}, 1, one}, 4).mass, 1);
   EXPECT_TRUE(summarise_pattern({{0, 0}, 1, one}, 4).strongest.empty());
   EXPECT_TRUE(summarise_pattern({{0, 0}, 1, none}, 4).blank());
-  const std::vector<float> first_row_only = {1, 0, 0, 0};  // METHOD 3 counts rows from the second on
+  const std::vector<float> first_row_only = {1, 0, 0, 0};  // docs/method.md, 3 counts rows from the second on
   EXPECT_TRUE(summarise_pattern({{0, 0}, 2, first_row_only}, 4).blank());
 }
 

@@ -7,7 +7,8 @@
 
 namespace openwork {
 
-struct TranscoderShape {
+// What the random transcoders are like.
+struct RandomShape {
   TranscoderKind kind = TranscoderKind::kPerLayer;
   TranscoderInput input = TranscoderInput::kNormed;
   bool skip = false;
@@ -16,7 +17,7 @@ struct TranscoderShape {
 };
 
 // Biases everywhere, and decoders large enough to matter.
-inline Transcoders random_transcoders(const ModelConfig& config, const TranscoderShape& shape = {}) {
+inline Transcoders random_transcoders(const ModelConfig& config, const RandomShape& shape = {}) {
   at::Generator generator = at::detail::createCPUGenerator(11);
   const auto draw = [&](at::IntArrayRef sizes, double scale) { return scale * at::randn(sizes, generator); };
   const int64_t D = config.width, F = shape.features;

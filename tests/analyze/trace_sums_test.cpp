@@ -15,7 +15,7 @@ struct TraceCase {
   const char* model;
   const char* name;
   bool transcoders = true;
-  TranscoderShape shape = {};
+  RandomShape shape = {};
 };
 
 void PrintTo(const TraceCase& one, std::ostream* out) {

@@ -132,6 +132,11 @@ TEST(Trace, OfAToyModelIsTheGraphWorkedOutByHand) {
     EXPECT_NEAR(nodes[name].value, value.first, 1e-5) << name;
     EXPECT_NEAR(nodes[name].influence, value.second, 1e-5) << name;
   }
+  // Its MLPs are the transcoders: nothing is left to errors, and nothing changes when they are replaced.
+  ASSERT_TRUE(graph.worth.has_value());
+  EXPECT_NEAR(graph.worth->replacement, 1, 1e-5);
+  EXPECT_NEAR(graph.worth->completeness, 1, 1e-5);
+  EXPECT_NEAR(graph.worth->replaced_loss, graph.worth->model_loss, 1e-5);
   for (const TraceLink& link : graph.links) {
     if (graph.nodes[static_cast<size_t>(link.source)].name() != "L0F0@0") continue;
     ASSERT_FALSE(link.heads.empty());

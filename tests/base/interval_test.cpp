@@ -12,7 +12,8 @@ TEST(BootstrapRatio, HoldsTheRatioAndShrinksWithMoreDocuments) {
     std::vector<double> totals, weights;
     for (size_t n = 0; n < count; ++n) {
       weights.push_back(100.0 + static_cast<double>(n % 7));
-      totals.push_back(weights.back() * (3.0 + 0.2 * static_cast<double>(n % 5)));  // ratios 3.0 .. 3.8, mean 3.4
+      totals.push_back(weights.back() *
+                       (3.0 + 0.2 * static_cast<double>(n % 5)));  // ratios 3.0 .. 3.8, mean 3.4
     }
     const Interval interval = bootstrap_ratio(totals, weights, 1);
     EXPECT_LT(interval.low, 3.4);

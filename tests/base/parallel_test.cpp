@@ -21,7 +21,11 @@ TEST(ParallelFor, CallsEveryIndexOnce) {
 
 TEST(ParallelFor, RethrowsTheFirstError) {
   set_thread_count(4);
-  EXPECT_THROW(parallel_for(100, [](size_t i) { if (i == 13) throw std::runtime_error("13"); }), std::runtime_error);
+  EXPECT_THROW(parallel_for(100,
+                            [](size_t i) {
+                              if (i == 13) throw std::runtime_error("13");
+                            }),
+               std::runtime_error);
   set_thread_count(0);
 }
 

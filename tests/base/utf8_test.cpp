@@ -17,12 +17,12 @@ TEST(Utf8, EncodesWhatItDecodes) {
 }
 
 TEST(Utf8, RefusesOverlongSurrogateAndTruncatedForms) {
-  EXPECT_EQ(find_invalid_utf8("ab\xc0\x80"), 2u);          // overlong NUL
-  EXPECT_EQ(find_invalid_utf8("\xe0\x80\x80"), 0u);        // overlong
-  EXPECT_EQ(find_invalid_utf8("\xed\xa0\x80"), 0u);        // a surrogate
-  EXPECT_EQ(find_invalid_utf8("\xf4\x90\x80\x80"), 0u);    // above U+10FFFF
-  EXPECT_EQ(find_invalid_utf8("x\xe2\x82"), 1u);           // cut short
-  EXPECT_EQ(find_invalid_utf8("x\x80"), 1u);               // a lone continuation
+  EXPECT_EQ(find_invalid_utf8("ab\xc0\x80"), 2u);        // overlong NUL
+  EXPECT_EQ(find_invalid_utf8("\xe0\x80\x80"), 0u);      // overlong
+  EXPECT_EQ(find_invalid_utf8("\xed\xa0\x80"), 0u);      // a surrogate
+  EXPECT_EQ(find_invalid_utf8("\xf4\x90\x80\x80"), 0u);  // above U+10FFFF
+  EXPECT_EQ(find_invalid_utf8("x\xe2\x82"), 1u);         // cut short
+  EXPECT_EQ(find_invalid_utf8("x\x80"), 1u);             // a lone continuation
 }
 
 }  // namespace

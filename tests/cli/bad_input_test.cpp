@@ -18,7 +18,9 @@ class DamagedModel {
   }
   std::string path() const { return scratch_.path().string(); }
   std::string file(const std::string& name) const { return scratch_ / name; }
-  void overwrite(const std::string& name, const std::string& content) const { std::ofstream(file(name), std::ios::binary) << content; }
+  void overwrite(const std::string& name, const std::string& content) const {
+    std::ofstream(file(name), std::ios::binary) << content;
+  }
   void truncate(const std::string& name, uint64_t size) const { fs::resize_file(file(name), size); }
 
  private:
@@ -39,7 +41,9 @@ TEST(BadInput, UsageErrorsAreOneLine) {
   expect_refusal({"eval", "openwork-8m"}, "--data");
 }
 
-TEST(BadInput, UnknownModel) { expect_refusal({"run", "openwork-9m", "x"}, "openwork-9m"); }
+TEST(BadInput, UnknownModel) {
+  expect_refusal({"run", "openwork-9m", "x"}, "openwork-9m");
+}
 
 TEST(BadInput, EmptyOrTooLongPrompt) {
   expect_refusal({"run", "openwork-8m", ""}, "the prompt is empty");
@@ -66,7 +70,8 @@ TEST(BadInput, TokensFiles) {
   expect_refusal({"run", "openwork-8m", "--tokens-file", scratch / "flat.json"}, "not a list of lists");
   expect_refusal({"run", "openwork-8m", "--tokens-file", scratch / "broken.json"}, "broken.json");
   expect_refusal({"run", "openwork-8m", "--tokens-file", scratch / "none.json"}, "none.json");
-  expect_refusal({"run", "openwork-8m", "--tokens-file", scratch / "unequal.json", "--save", scratch / "out"}, "prompts of 2 and 1 tokens");
+  expect_refusal({"run", "openwork-8m", "--tokens-file", scratch / "unequal.json", "--save", scratch / "out"},
+                 "prompts of 2 and 1 tokens");
   EXPECT_FALSE(fs::exists(scratch / "out"));
 }
 
@@ -105,18 +110,23 @@ TEST(BadInput, MissingConfiguration) {
 TEST(BadInput, APickleThatIsMoreThanTensors) {
   const DamagedModel model("sparse_gpt2_published");
   std::string bytes = read_file(model.file("final.pth"));
-  const std::string harmless = "torch._utils\n_rebuild_tensor_v2", harmful = "posix\nsystem\nxxxxxxxxxxxxxxxxxx";
+  const std::string harmless = "torch._utils\n_rebuild_tensor_v2",
+                    harmful = "posix\nsystem\nxxxxxxxxxxxxxxxxxx";
   bytes.replace(bytes.find(harmless), harmless.size(), harmful.substr(0, harmless.size()));
   model.overwrite("final.pth", bytes);
   expect_refusal({"run", model.path(), "--tokens", "1,2"}, "final.pth");
 }
 
-TEST(BadInput, NoTokenizer) { expect_refusal({"run", "tests/data/llama", "some text"}, "no tokenizer.json"); }
+TEST(BadInput, NoTokenizer) {
+  expect_refusal({"run", "tests/data/llama", "some text"}, "no tokenizer.json");
+}
 
 TEST(BadInput, UnknownActivationOrTensorKind) {
   const ScratchFolder scratch;
-  expect_refusal({"run", "openwork-8m", "x y", "--save", scratch / "f", "--what", "thoughts"}, "'thoughts' cannot be saved");
-  expect_refusal({"run", "openwork-8m", "x y", "--save", scratch / "f", "--cache", "blocks.8.hook_z"}, "unknown activation 'blocks.8.hook_z'");
+  expect_refusal({"run", "openwork-8m", "x y", "--save", scratch / "f", "--what", "thoughts"},
+                 "'thoughts' cannot be saved");
+  expect_refusal({"run", "openwork-8m", "x y", "--save", scratch / "f", "--cache", "blocks.8.hook_z"},
+                 "unknown activation 'blocks.8.hook_z'");
   expect_refusal({"run", "openwork-8m", "x y", "--cache", "hook_embed"}, "nowhere to go");
   EXPECT_TRUE(fs::is_empty(scratch.path()));
 }
@@ -125,12 +135,16 @@ TEST(BadInput, DataThatIsNone) {
   const ScratchFolder scratch;
   std::ofstream(scratch / "empty.txt").flush();
   std::ofstream(scratch / "short.txt") << "too short for one block";
-  std::ofstream(scratch / "broken.xz") << std::string("\xfd" "7zXZ\0rubbish", 13);
+  std::ofstream(scratch / "broken.xz") << std::string(
+      "\xfd"
+      "7zXZ\0rubbish",
+      13);
   expect_refusal({"eval", "openwork-8m", "--data", scratch / "missing.txt"}, "missing.txt");
   expect_refusal({"eval", "openwork-8m", "--data", scratch / "empty.txt"}, "empty.txt");
   expect_refusal({"eval", "openwork-8m", "--data", scratch / "short.txt", "--context", "128"}, "");
   expect_refusal({"eval", "openwork-8m", "--data", scratch / "broken.xz"}, "broken.xz");
-  expect_refusal({"eval", "openwork-8m", "--data", "tests/data/held_out.txt", "--context", "1024"}, "the model's context is 512");
+  expect_refusal({"eval", "openwork-8m", "--data", "tests/data/held_out.txt", "--context", "1024"},
+                 "the model's context is 512");
 }
 
 TEST(BadInput, UnwritableOutput) {

@@ -87,6 +87,41 @@ TEST(CircuitVerb, WritesCurvesComparisonAndFigure) {
   EXPECT_NE(read_file(scratch / "circuit.svg").find("<svg"), std::string::npos);
 }
 
+TEST(CircuitVerb, ReportsEveryLevelAreaAndAllRatiosOfThreeModels) {
+  const ScratchFolder scratch;
+  const std::string task = write_copy_task(scratch, 2);
+  const ProgramResult run = run_openwork({"circuit", "openwork-8m", "openwork-8m", "openwork-8m-sparse",
+                                          "--task", task, "--greedy", "--json", scratch / "circuit.json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json result = json::parse(read_file(scratch / "circuit.json"));
+  ASSERT_EQ(result["models"].size(), 3u);
+  for (const json& model : result["models"]) {
+    const size_t total = model["faithfulness"].size() - 1;
+    double area = 0;
+    for (size_t k = 0; k < total; ++k)
+      area += (model["faithfulness"][k].get<double>() + model["faithfulness"][k + 1].get<double>()) / 2;
+    EXPECT_NEAR(model["area"].get<double>(), area / static_cast<double>(total), 1e-9);
+    for (const char* level : {"0.5", "0.8", "0.9", "0.95"}) {
+      const auto count = model["at"].at(level).get<size_t>();
+      EXPECT_GE(model["faithfulness"][count].get<double>(), std::stod(level));
+      EXPECT_LT(model["faithfulness"][count - 1].get<double>(), std::stod(level));
+      EXPECT_LE(model["greedy"]["at"].at(level).get<size_t>(), count);
+    }
+    EXPECT_EQ(model["at"]["0.9"], model["heads_at_threshold"]);
+  }
+  ASSERT_EQ(result["comparison"].size(), 3u);
+  const json &control = result["comparison"][0], &sparse = result["comparison"][2];
+  EXPECT_DOUBLE_EQ(control["ratio"].get<double>(), 1);
+  EXPECT_DOUBLE_EQ(control["area"]["difference"].get<double>(), 0);
+  EXPECT_EQ(sparse["sparse"], "openwork-8m-sparse");
+  EXPECT_NEAR(sparse["at"]["0.8"]["ratio"].get<double>(),
+              result["models"][1]["at"]["0.8"].get<double>() / result["models"][2]["at"]["0.8"].get<double>(),
+              1e-9);
+  EXPECT_TRUE(sparse["greedy"]["at"]["0.5"]["interval"].is_null());  // one seed
+  EXPECT_NE(run.out.find("area"), std::string::npos);
+  EXPECT_NE(run.out.find("spare heads dropped"), std::string::npos);
+}
+
 TEST(CircuitVerb, ExportsEveryGraphEdgeAsMib) {
   const ScratchFolder scratch;
   const json fixture = json::parse(read_file("tests/data/eap_base8m.json"));
@@ -149,6 +184,8 @@ TEST(CircuitVerb, BadInputIsOneLine) {
                  "--mib with --level head");
   expect_refusal({"circuit", "openwork-8m", "--task", fine, "--out", scratch / "x.gif"}, "gif");
   expect_refusal({"circuit", "openwork-8m", "--task", fine, "--seeds", "3"}, "--seeds with a file");
+  expect_refusal({"circuit", "openwork-8m", "--task", fine, "--heads", "L99H0"}, "the model has no L99H0");
+  expect_refusal({"circuit", "openwork-8m", "--task", fine, "--heads", "L5H1<q>"}, "'L5H1<q>' is no head");
 }
 
 }  // namespace

@@ -48,12 +48,15 @@ struct ProgramResult {
 };
 
 // `environment` entries are NAME=VALUE, added to this process's own.
-inline ProgramResult run_openwork(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}) {
+inline ProgramResult run_openwork(const std::vector<std::string>& arguments,
+                                  const std::vector<std::string>& environment = {}) {
   const ScratchFolder scratch;
   const std::string out = scratch / "out", err = scratch / "err";
   const pid_t child = fork();
   if (child == 0) {
-    if (!freopen(out.c_str(), "w", stdout) || !freopen(err.c_str(), "w", stderr) || !freopen("/dev/null", "r", stdin)) _exit(126);
+    if (!freopen(out.c_str(), "w", stdout) || !freopen(err.c_str(), "w", stderr) ||
+        !freopen("/dev/null", "r", stdin))
+      _exit(126);
     for (const std::string& entry : environment) putenv(strdup(entry.c_str()));
     std::vector<char*> argv = {strdup("openwork")};
     for (const std::string& argument : arguments) argv.push_back(strdup(argument.c_str()));
@@ -68,7 +71,8 @@ inline ProgramResult run_openwork(const std::vector<std::string>& arguments, con
 
 // The contract of an error: its exit code, one line `openwork: error: WHAT; WHERE; WHAT TO DO`, nothing on
 // standard output that looks like a result.
-inline void expect_refusal(const std::vector<std::string>& arguments, const std::string& message, int exit_code = 2) {
+inline void expect_refusal(const std::vector<std::string>& arguments, const std::string& message,
+                           int exit_code = 2) {
   const ProgramResult result = run_openwork(arguments);
   std::string command;
   for (const std::string& argument : arguments) command += " " + argument.substr(0, 60);

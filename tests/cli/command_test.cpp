@@ -53,16 +53,19 @@ TEST(Inspect, SaysWhichGatesAModelHasAndInWhatRange) {
 
 TEST(Inspect, ExportsAQuantisedFileAsFloats) {
   const ScratchFolder scratch;
-  const ProgramResult result = run_openwork({"inspect", "tests/data/gguf_quants.gguf", "--export", scratch / "out.safetensors"});
+  const ProgramResult result =
+      run_openwork({"inspect", "tests/data/gguf_quants.gguf", "--export", scratch / "out.safetensors"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  const auto exported = read_golden(scratch / "out.safetensors"), wanted = read_golden("tests/data/gguf_quants.safetensors");
+  const auto exported = read_golden(scratch / "out.safetensors"),
+             wanted = read_golden("tests/data/gguf_quants.safetensors");
   EXPECT_EQ(exported.size(), wanted.size());
   for (const auto& [name, tensor] : wanted) expect_close(exported.at(name), tensor, name, 1e-7, 1e-6);
 }
 
 TEST(Run, GivesTheReferencesIdsAndLogits) {
   for (const nlohmann::json& prompt : nlohmann::json::parse(read_file("tests/data/base8m_prompts.json"))) {
-    const ProgramResult result = run_openwork({"run", "openwork-8m", prompt["text"], "--top", "5", "--json", "-"});
+    const ProgramResult result =
+        run_openwork({"run", "openwork-8m", prompt["text"], "--top", "5", "--json", "-"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const nlohmann::json shown = result.json()["prompts"][0];
     EXPECT_EQ(shown["ids"], prompt["input_ids"]);
@@ -87,9 +90,10 @@ TEST(Run, SavesEveryTensorOfTheGoldenFile) {
       }
       return rows;
     }());
-    const ProgramResult result = run_openwork({"run", folder.string(), "--tokens-file", scratch / "ids.json", "--save",
-                                               scratch / "pass.safetensors", "--what", "logits,attention,hidden,loss,grad",
-                                               "--cache", "blocks.1.attn.hook_z,hook_embed"});
+    const ProgramResult result =
+        run_openwork({"run", folder.string(), "--tokens-file", scratch / "ids.json", "--save",
+                      scratch / "pass.safetensors", "--what", "logits,attention,hidden,loss,grad", "--cache",
+                      "blocks.1.attn.hook_z,hook_embed"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const auto saved = read_golden(scratch / "pass.safetensors");
     for (const auto& [name, tensor] : golden) {
@@ -102,7 +106,8 @@ TEST(Run, SavesEveryTensorOfTheGoldenFile) {
 }
 
 TEST(Run, GeneratesTheSameTextForTheSameSeed) {
-  const std::vector<std::string> command = {"run", "openwork-8m", "Once upon a time", "--generate", "12", "--temperature", "0.9", "--seed", "7"};
+  const std::vector<std::string> command = {
+      "run", "openwork-8m", "Once upon a time", "--generate", "12", "--temperature", "0.9", "--seed", "7"};
   const ProgramResult first = run_openwork(command), second = run_openwork(command);
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(first.out, second.out);
@@ -120,7 +125,8 @@ TEST(Run, TakesABeginningTokenWhenAsked) {
 }
 
 TEST(Run, NeedsNoTokenizerWithTokens) {
-  const ProgramResult result = run_openwork({"run", "tests/data/llama", "--tokens", "1,2,3", "--generate", "2"});
+  const ProgramResult result =
+      run_openwork({"run", "tests/data/llama", "--tokens", "1,2,3", "--generate", "2"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
@@ -129,10 +135,12 @@ TEST(Run, OpensThePublishedSparseGpt2) {
   const auto golden = read_golden("tests/data/sparse_gpt2_published/golden.safetensors");
   const at::Tensor ids = golden.at("input_ids");
   std::vector<std::vector<int64_t>> rows;
-  for (int64_t b = 0; b < ids.size(0); ++b) rows.emplace_back(ids[b].data_ptr<int64_t>(), ids[b].data_ptr<int64_t>() + ids.size(1));
+  for (int64_t b = 0; b < ids.size(0); ++b)
+    rows.emplace_back(ids[b].data_ptr<int64_t>(), ids[b].data_ptr<int64_t>() + ids.size(1));
   std::ofstream(scratch / "ids.json") << nlohmann::json(rows);
-  const ProgramResult result = run_openwork({"run", "tests/data/sparse_gpt2_published", "--tokens-file", scratch / "ids.json", "--save",
-                                             scratch / "pass.safetensors", "--what", "logits,attention,loss"});
+  const ProgramResult result =
+      run_openwork({"run", "tests/data/sparse_gpt2_published", "--tokens-file", scratch / "ids.json",
+                    "--save", scratch / "pass.safetensors", "--what", "logits,attention,loss"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto saved = read_golden(scratch / "pass.safetensors");
   for (const auto& [name, tensor] : golden) expect_close(saved.at(name), tensor, name);
@@ -147,12 +155,18 @@ TEST(Tokenize, GoesThereAndBack) {
   EXPECT_EQ(run_openwork({"tokenize", "openwork-8m", "--ids", ids}).out, "Hello naïve 東京\n\n");
   const ScratchFolder scratch;
   std::ofstream(scratch / "text") << "Hello naïve 東京\n";
-  EXPECT_EQ(run_openwork({"tokenize", "openwork-8m", "--file", scratch / "text", "--json", "-"}).json()["ids"], there.json()["ids"]);
-  EXPECT_EQ(run_openwork({"tokenize", "models/openwork-8m/tokenizer.json", "Hello naïve 東京\n", "--json", "-"}).json()["ids"], there.json()["ids"]);
+  EXPECT_EQ(
+      run_openwork({"tokenize", "openwork-8m", "--file", scratch / "text", "--json", "-"}).json()["ids"],
+      there.json()["ids"]);
+  EXPECT_EQ(
+      run_openwork({"tokenize", "models/openwork-8m/tokenizer.json", "Hello naïve 東京\n", "--json", "-"})
+          .json()["ids"],
+      there.json()["ids"]);
 }
 
 TEST(Eval, GivesLossIntervalAndProtocol) {
-  const ProgramResult result = run_openwork({"eval", "openwork-8m", "--data", "tests/data/held_out.txt", "--context", "128", "--json", "-"});
+  const ProgramResult result = run_openwork(
+      {"eval", "openwork-8m", "--data", "tests/data/held_out.txt", "--context", "128", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json model = result.json()["models"][0];
   EXPECT_GT(model["nats_per_token"].get<double>(), 2.5);
@@ -193,7 +207,8 @@ TEST(Eval, SaysWhatIsKeptWhereTextsAreShort) {
 TEST(Eval, GivesTheKnownHeldOutLoss) {
   const fs::path data = "../shared/corpus/valid.txt.xz";
   if (!fs::exists(data)) GTEST_SKIP() << "the validation text is not here (" << data.string() << ")";
-  const ProgramResult result = run_openwork({"eval", "openwork-8m", "--data", data.string(), "--context", "512", "--blocks", "400", "--json", "-"});
+  const ProgramResult result = run_openwork(
+      {"eval", "openwork-8m", "--data", data.string(), "--context", "512", "--blocks", "400", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NEAR(result.json()["models"][0]["nats_per_token"].get<double>(), 3.2460, 0.001);
 }

@@ -158,6 +158,23 @@ TEST(Compare, ShowsAOneTokenPrompt) {
   EXPECT_THAT(result.err, HasSubstr("the prompt is not traced: it is one token"));
 }
 
+TEST(Compare, SetsEveryModelBesideTheFirst) {
+  const ScratchFolder scratch;
+  std::ofstream(scratch / "prompts.txt") << "The cat sat on the mat.\nOne, two, three, one, two, three.\n";
+  const ProgramResult result =
+      run_openwork({"compare", "openwork-8m", "openwork-8m-sparse", "openwork-8m", "--prompts",
+                    scratch / "prompts.txt", "--prompt", "Mary gave", "--generate", "0", "--task-prompts",
+                    "4", "--no-interactions", "--threads", "1", "--out", scratch / "report"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json json = nlohmann::json::parse(read_file(scratch / "report/comparison.json"));
+  ASSERT_EQ(json["losses"].size(), 3u);
+  EXPECT_EQ(json["losses"][0]["nats_per_token"], json["losses"][2]["nats_per_token"]);
+  EXPECT_EQ(json["tasks"][0]["models"].size(), 3u);
+  EXPECT_EQ(json["trace"].size(), 3u);
+  EXPECT_THAT(result.out, HasSubstr("openwork-8m-sparse keeps"));
+  EXPECT_THAT(result.out, HasSubstr("openwork-8m keeps 100 % of openwork-8m's attention edges"));
+}
+
 TEST(Compare, RefusesWhatItCannotCompare) {
   const ScratchFolder scratch;
   expect_refusal({"compare", "openwork-8m", "--out", scratch / "a"}, "one model");

@@ -65,6 +65,24 @@ TEST(TraceVerb, TracesAModelWithoutTranscodersAndItsSumsHold) {
   EXPECT_GE(needed, 0.8 * sum * (1 - 1e-9));
   EXPECT_EQ(result["protocol"]["models"][0]["name"], "openwork-8m");
   EXPECT_EQ(result["protocol"]["explain"], 0.8);
+  EXPECT_EQ(result["one_answer"], true);
+  EXPECT_TRUE(model["worth"].is_null()) << "nothing is replaced";
+}
+
+TEST(TraceVerb, SaysWhereModelsAnswerDifferently) {
+  const std::vector<std::string> models = {"tests/data/gpt2", "tests/data/llama", "--tokens", "3,9,4,11,2"};
+  const nlohmann::json own = trace(models);
+  const bool same = own["models"][0]["targets"][0]["token"] == own["models"][1]["targets"][0]["token"];
+  ASSERT_FALSE(same) << "two models of random weights";
+  EXPECT_EQ(own["one_answer"], false);
+  std::vector<std::string> arguments = models;
+  arguments.insert(arguments.begin(), "trace");
+  const std::string said = run_openwork(arguments).out;
+  EXPECT_NE(said.find("The models answer differently, and each is traced to its own answer: "),
+            std::string::npos)
+      << said;
+  arguments.insert(arguments.end(), {"--target", "7"});
+  EXPECT_EQ(run_openwork(arguments).out.find("answer differently"), std::string::npos);
 }
 
 TEST(TraceVerb, PositionsMayBeWordsAndTargetsAreChosen) {
@@ -130,6 +148,12 @@ TEST(TraceVerb, TranscodersBringFeatures) {
   EXPECT_GT(model["active_features"].get<int64_t>(), 0);
   EXPECT_LE(model["sums"]["effects"].get<double>(), 1e-4);
   EXPECT_LE(model["sums"]["heads"].get<double>(), 1e-4);
+  for (const char* score :
+       {"replacement_score", "completeness_score", "error_share", "replaced_probability"}) {
+    EXPECT_GE(model["worth"][score].get<double>(), 0) << score;
+    EXPECT_LE(model["worth"][score].get<double>(), 1) << score;
+  }
+  EXPECT_GT(model["worth"]["replaced_loss"].get<double>(), 0);
   bool feature = false;
   for (const nlohmann::json& node : model["strongest"]) feature |= node["kind"] == "feature";
   EXPECT_TRUE(feature) << model["strongest"];

@@ -295,7 +295,7 @@ TEST(Sparsify, ARunByTheClockGoesOnWhereItStopped) {
     last = line.at("seconds");
   }
   EXPECT_GT(before, 0.3);
-  EXPECT_GE(last, 3);
+  EXPECT_GE(last, 2.9);  // a line is written just before the clock is read again
   EXPECT_LT(last, 6);
   EXPECT_LT(lines.back().at("learning_rate").get<double>(), 0.5e-3);  // the schedule ended with it
   EXPECT_LT(nlohmann::json::parse(read_file(scratch / "timed/report.json"))

@@ -1,4 +1,6 @@
 // The verb transcode, as a person uses it: a small model of random weights, a few documents, a second or two.
+#include <map>
+
 #include "cli/training_command.h"
 
 namespace openwork {
@@ -93,6 +95,44 @@ TEST_F(Transcode, TrainsMeasuresDescribesAndUnpacks) {
   EXPECT_GT(fs::file_size(*scratch / "plain/layer_0.safetensors"),
             2 * fs::file_size(*scratch / "eight/layer_0.safetensors"));
   EXPECT_EQ(read_file(*scratch / "plain/config.yaml"), read_file(*scratch / "eight/config.yaml"));
+}
+
+TEST_F(Transcode, MeasuringWritesNothingUnlessDescriptionsAreAskedFor) {
+  ASSERT_EQ(run_openwork(command("measured", {"--describe", "3"})).exit_code, 0);
+  const auto look = [] {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(*scratch / "measured")) {
+      if (entry.is_regular_file()) files[entry.path().string()] = read_file(entry.path());
+    }
+    return files;
+  };
+  const auto before = look();
+  std::vector<std::string> measure = {"transcode",
+                                      *scratch / "model",
+                                      "--measure",
+                                      *scratch / "measured",
+                                      "--data",
+                                      *scratch / "documents.jsonl",
+                                      "--context",
+                                      "32",
+                                      "--held-out-blocks",
+                                      "4",
+                                      "--device",
+                                      "cpu",
+                                      "--threads",
+                                      "1"};
+  ASSERT_EQ(run_openwork(measure).exit_code, 0);
+  EXPECT_EQ(look(), before) << "other text would have given other descriptions";
+  std::vector<std::string> details = measure;
+  details.insert(details.end(), {"--details", *scratch / "none"});
+  expect_refusal(details, "give --describe N");
+  measure.insert(measure.end(), {"--describe", "1"});
+  ASSERT_EQ(run_openwork(measure).exit_code, 0);
+  const auto after = look();
+  ASSERT_EQ(after.size(), before.size());
+  for (const auto& [path, bytes] : before) {
+    EXPECT_EQ(after.at(path) == bytes, !path.ends_with("features.json.zst")) << path;
+  }
 }
 
 TEST_F(Transcode, ASignalLeavesACheckpointToResumeFromToTheSameWeights) {

@@ -13,7 +13,9 @@
 namespace openwork {
 namespace {
 
-Tensor some_ids() { return at::tensor({5, 17, 80, 2, 41, 9}, at::kLong).unsqueeze(0); }
+Tensor some_ids() {
+  return at::tensor({5, 17, 80, 2, 41, 9}, at::kLong).unsqueeze(0);
+}
 
 Tensor logits_with(const Transformer& model, const Taps& taps) {
   const at::NoGradGuard no_grad;
@@ -23,22 +25,24 @@ Tensor logits_with(const Transformer& model, const Taps& taps) {
 }
 
 TEST(ActivationNames, GoThereAndBack) {
-  for (const char* name : {"hook_embed", "hook_pos_embed", "blocks.2.hook_resid_pre", "blocks.0.attn.hook_pattern",
-                           "blocks.1.attn.hook_z", "blocks.1.ln2.hook_scale", "blocks.2.mlp.hook_post",
-                           "ln_final.hook_normalized", "blocks.0.attn.hook_gate", "blocks.2.hook_resid_post"}) {
+  for (const char* name :
+       {"hook_embed", "hook_pos_embed", "blocks.2.hook_resid_pre", "blocks.0.attn.hook_pattern",
+        "blocks.1.attn.hook_z", "blocks.1.ln2.hook_scale", "blocks.2.mlp.hook_post",
+        "ln_final.hook_normalized", "blocks.0.attn.hook_gate", "blocks.2.hook_resid_post"}) {
     EXPECT_EQ(to_string(parse_activation_name(name, 3)), name);
   }
 }
 
 TEST(ActivationNames, RefuseWhatThereIsNot) {
-  for (const char* name : {"", "blocks.3.hook_resid_pre", "blocks.-1.hook_resid_pre", "blocks.0.hook_nothing", "blocks.0.",
-                           "hook_resid_pre", "blocks.0.hook_embed", "blocks.x.attn.hook_z"}) {
+  for (const char* name : {"", "blocks.3.hook_resid_pre", "blocks.-1.hook_resid_pre", "blocks.0.hook_nothing",
+                           "blocks.0.", "hook_resid_pre", "blocks.0.hook_embed", "blocks.x.attn.hook_z"}) {
     EXPECT_THROW(parse_activation_name(name, 3), Error) << name;
   }
 }
 
 TEST(Taps, ReadingEverythingChangesNothing) {
-  for (const char* folder : {"tests/data/gpt2", "tests/data/gpt_neox", "tests/data/llama", "tests/data/olmo", "tests/data/olmo2"}) {
+  for (const char* folder : {"tests/data/gpt2", "tests/data/gpt_neox", "tests/data/llama", "tests/data/olmo",
+                             "tests/data/olmo2"}) {
     const Transformer model = load_model(folder);
     Taps taps;
     int seen = 0;
@@ -47,7 +51,8 @@ TEST(Taps, ReadingEverythingChangesNothing) {
         taps.read({static_cast<Site>(site), layer}, [&](const Tensor&) { ++seen; });
       }
     }
-    expect_close(logits_with(model, taps), model.forward(some_ids()).detach().to(at::kDouble), folder, 1e-5, 1e-5);
+    expect_close(logits_with(model, taps), model.forward(some_ids()).detach().to(at::kDouble), folder, 1e-5,
+                 1e-5);
     EXPECT_GE(seen, 17 * model.config().layers) << folder;
   }
 }
@@ -74,7 +79,8 @@ TEST(Taps, AReplacedPatternIsWhatTheValuesAreGatheredBy) {
   const Transformer model = load_model("tests/data/llama");
   Tensor values, z;
   Taps taps;
-  taps.replace({Site::kPattern, 0}, [](const Tensor& pattern) { return at::eye(pattern.size(-1)).expand_as(pattern).clone(); });
+  taps.replace({Site::kPattern, 0},
+               [](const Tensor& pattern) { return at::eye(pattern.size(-1)).expand_as(pattern).clone(); });
   taps.read({Site::kValue, 0}, [&](const Tensor& v) { values = v; });
   taps.read({Site::kZ, 0}, [&](const Tensor& tensor) { z = tensor; });
   logits_with(model, taps);

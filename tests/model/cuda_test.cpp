@@ -9,8 +9,8 @@
 namespace openwork {
 namespace {
 
-#define SKIP_WITHOUT_GPU()    \
-  load_cuda_operators();      \
+#define SKIP_WITHOUT_GPU() \
+  load_cuda_operators();   \
   if (!at::hasCUDA()) GTEST_SKIP() << "no GPU here"
 
 class OnGpu : public testing::TestWithParam<const char*> {
@@ -29,7 +29,8 @@ TEST_P(OnGpu, LogitsLossAndGradientsAgree) {
   expect_close(loss.reshape({1}), golden.at("loss"), "loss");
   loss.backward();
   for (const auto& [name, parameter] : model.parameters()) {
-    if (golden.contains("grad." + name)) expect_close(parameter.grad(), golden.at("grad." + name), "grad." + name);
+    if (golden.contains("grad." + name))
+      expect_close(parameter.grad(), golden.at("grad." + name), "grad." + name);
   }
 }
 
@@ -60,11 +61,13 @@ TEST_P(OnGpu, Bfloat16StaysNearTheReference) {
   const at::NoGradGuard no_grad;
   const Transformer model = load_model(folder(), {.dtype = at::kBFloat16, .device = at::kCUDA});
   const Tensor logits = model.forward(golden.at("input_ids").to(at::kCUDA)).to(at::kCPU, at::kDouble);
-  EXPECT_LT((logits - golden.at("logits")).abs().mean().item<double>(), 0.05 * golden.at("logits").abs().mean().item<double>());
+  EXPECT_LT((logits - golden.at("logits")).abs().mean().item<double>(),
+            0.05 * golden.at("logits").abs().mean().item<double>());
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, OnGpu,
-                         testing::Values("gpt2", "gpt_neox", "llama", "olmo", "olmo2", "sparse_gpt2_published"),
+                         testing::Values("gpt2", "gpt_neox", "llama", "olmo", "olmo2",
+                                         "sparse_gpt2_published"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

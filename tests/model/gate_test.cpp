@@ -17,7 +17,7 @@
 namespace openwork {
 namespace {
 
-Tensor some_ids(int64_t prompts = 2, int64_t tokens = 23) {
+Tensor gate_ids(int64_t prompts = 2, int64_t tokens = 23) {
   const Tensor n = at::arange(prompts * tokens, at::kLong);
   return ((n * n * 7 + n * 31) % 97).view({prompts, tokens});
 }
@@ -90,8 +90,8 @@ TEST_P(GatedModel, GatesPatternsAndOutputsAreTheFormulas) {
   const at::NoGradGuard no_grad;
   const Transformer model = load();
   GateTotals totals;
-  const std::vector<SeenLayer> fast = look_at(model, some_ids(), false, {}, &totals);
-  const std::vector<SeenLayer> tapped = look_at(model, some_ids(), true, {});
+  const std::vector<SeenLayer> fast = look_at(model, gate_ids(), false, {}, &totals);
+  const std::vector<SeenLayer> tapped = look_at(model, gate_ids(), true, {});
   double open = 0;
   for (int64_t n = 0; n < model.config().layers; ++n) {
     const auto at_layer = static_cast<size_t>(n);
@@ -117,7 +117,7 @@ TEST_P(GatedModel, GatesPatternsAndOutputsAreTheFormulas) {
 TEST_P(GatedModel, TheFirstLayerIsTheOperatorsReference) {
   const at::NoGradGuard no_grad;
   const Transformer model = load();
-  const SeenLayer seen = look_at(model, some_ids(), false, {}).front();
+  const SeenLayer seen = look_at(model, gate_ids(), false, {}).front();
   const Layer& layer = model.layer(0);
   const auto wide = [](const Tensor& x) { return x.to(at::kDouble).transpose(1, 2); };
   std::optional<Tensor> idle;
@@ -135,9 +135,9 @@ TEST_P(GatedModel, ATappedPassDrawsTheGatesOfThePlainOne) {
   for (const double sharpness : {1.0, 2.0}) {
     const GateDraw draw{.seed = 11, .first = 3, .sharpness = sharpness};
     GateTotals plain, tapped, hard;
-    const std::vector<SeenLayer> fast = look_at(model, some_ids(), false, draw, &plain);
-    const std::vector<SeenLayer> seen = look_at(model, some_ids(), true, draw, &tapped);
-    look_at(model, some_ids(), false, {}, &hard);
+    const std::vector<SeenLayer> fast = look_at(model, gate_ids(), false, draw, &plain);
+    const std::vector<SeenLayer> seen = look_at(model, gate_ids(), true, draw, &tapped);
+    look_at(model, gate_ids(), false, {}, &hard);
     bool differs = false;
     for (size_t n = 0; n < fast.size(); ++n) {
       EXPECT_TRUE(at::equal(plain.active[n], tapped.active[n])) << "layer " << n;
@@ -161,8 +161,8 @@ TEST_P(GatedModel, ATappedPassHasTheGradientsOfThePlainOne) {
     options.taps = &taps;
     options.draw = {.seed = 5};
     options.gate_totals = &totals;
-    const Tensor logits = model.forward(some_ids(), options);
-    (next_token_loss(logits, some_ids()) + at::stack(totals.penalty).mean()).backward();
+    const Tensor logits = model.forward(gate_ids(), options);
+    (next_token_loss(logits, gate_ids()) + at::stack(totals.penalty).mean()).backward();
     std::map<std::string, Tensor> found;
     for (const auto& [name, tensor] : model.parameters()) found[name] = tensor.grad().to(at::kDouble);
     return found;
@@ -174,7 +174,7 @@ TEST_P(GatedModel, ATappedPassHasTheGradientsOfThePlainOne) {
 TEST_P(GatedModel, CachedPiecesAreTheWholePass) {
   const at::NoGradGuard no_grad;
   const Transformer model = load();
-  const Tensor ids = some_ids();
+  const Tensor ids = gate_ids();
   KeyValueCache cache(model.config().layers, ids.size(1));
   ForwardOptions options;
   options.cache = &cache;
@@ -195,10 +195,10 @@ TEST_P(GatedModel, CutCallsCountTheGatesOfShorterTexts) {
   const Transformer model = load();
   GateTotals whole;
   whole.cuts = {1, 8, 23};
-  look_at(model, some_ids(), false, {}, &whole);
+  look_at(model, gate_ids(), false, {}, &whole);
   for (size_t n = 0; n < whole.cuts.size(); ++n) {
     GateTotals cut;
-    look_at(model, some_ids().narrow(1, 0, whole.cuts[n]), false, {}, &cut);
+    look_at(model, gate_ids().narrow(1, 0, whole.cuts[n]), false, {}, &cut);
     ASSERT_EQ(whole.cut_active[n].size(), cut.active.size());
     for (size_t layer = 0; layer < cut.active.size(); ++layer)
       EXPECT_TRUE(at::equal(whole.cut_active[n][layer], cut.active[layer]))
@@ -243,7 +243,7 @@ class IdleFolder : public testing::Test {
     const at::NoGradGuard no_grad;
     EXPECT_EQ(again.config().gate, GateKind::kIdle);
     EXPECT_TRUE(at::equal(again.layer(2).gate_idle, model_.layer(2).gate_idle));
-    expect_close(again.forward(some_ids()), model_.forward(some_ids()).to(at::kDouble), "logits", 1e-6, 1e-6);
+    expect_close(again.forward(gate_ids()), model_.forward(gate_ids()).to(at::kDouble), "logits", 1e-6, 1e-6);
   }
 };
 

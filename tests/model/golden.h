@@ -35,7 +35,8 @@ inline void expect_close(const at::Tensor& actual, const at::Tensor& expected, c
   ASSERT_TRUE(actual.sizes().equals(expected.sizes())) << name << " has shape " << actual.sizes();
   const at::Tensor difference = (actual.detach().cpu().to(at::kDouble) - expected).abs();
   const at::Tensor excess = difference - (absolute + relative * expected.abs());
-  EXPECT_LE(excess.max().item<double>(), 0) << name << ": largest difference " << difference.max().item<double>();
+  EXPECT_LE(excess.max().item<double>(), 0)
+      << name << ": largest difference " << difference.max().item<double>();
 }
 
 }  // namespace openwork

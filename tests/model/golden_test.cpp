@@ -50,7 +50,8 @@ TEST_P(Golden, HiddenStatesAndAttentionsAgree) {
   const TappedPass pass(model, golden.at("input_ids"));
   expect_close(pass.logits, golden.at("logits"), "logits");
   for (size_t n = 0; n < pass.attention.size(); ++n) {
-    expect_close(pass.attention[n], golden.at(fmt::format("attention.{}", n)), fmt::format("attention.{}", n));
+    expect_close(pass.attention[n], golden.at(fmt::format("attention.{}", n)),
+                 fmt::format("attention.{}", n));
   }
   for (size_t n = 0; n < pass.hidden.size(); ++n) {
     const std::string name = fmt::format("hidden.{}", n);

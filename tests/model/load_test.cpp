@@ -2,8 +2,8 @@
 #include "model/load.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -29,10 +29,12 @@ using testing::HasSubstr;
 // A copy of a fixture whose configuration and tensors a test may change before opening it.
 class EditedModel {
  public:
-  explicit EditedModel(const std::string& fixture) : folder_(fs::temp_directory_path() / fmt::format("openwork-load-{}-{}", getpid(), counter_++)) {
+  explicit EditedModel(const std::string& fixture)
+      : folder_(fs::temp_directory_path() / fmt::format("openwork-load-{}-{}", getpid(), counter_++)) {
     fs::create_directories(folder_);
     config = read_json_file(fs::path("tests/data") / fixture / "config.json");
-    for (auto& [name, tensor] : read_golden(fs::path("tests/data") / fixture / "model.safetensors")) tensors[name] = tensor.to(at::kFloat);
+    for (auto& [name, tensor] : read_golden(fs::path("tests/data") / fixture / "model.safetensors"))
+      tensors[name] = tensor.to(at::kFloat);
   }
   ~EditedModel() { fs::remove_all(folder_); }
 
@@ -40,7 +42,9 @@ class EditedModel {
     write_text_file(folder_ / "config.json", config.dump());
     std::vector<OutputTensor> outputs;
     for (const auto& [name, tensor] : tensors) {
-      outputs.push_back({.name = name, .dtype = DType::kF32, .shape = tensor.sizes().vec(),
+      outputs.push_back({.name = name,
+                         .dtype = DType::kF32,
+                         .shape = tensor.sizes().vec(),
                          .bytes = {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}});
     }
     write_safetensors(folder_ / "model.safetensors", std::move(outputs));
@@ -127,7 +131,8 @@ TEST(LoadModel, TakesAGpt2WithoutPrefixAndWithItsMaskBuffers) {
   const Tensor ids = at::tensor({1, 2, 3}, at::kLong).unsqueeze(0);
   EditedModel model("gpt2");
   std::map<std::string, at::Tensor> renamed;
-  for (const auto& [name, tensor] : model.tensors) renamed[name.substr(std::string("transformer.").size())] = tensor;
+  for (const auto& [name, tensor] : model.tensors)
+    renamed[name.substr(std::string("transformer.").size())] = tensor;
   renamed["h.0.attn.bias"] = at::ones({1, 1, 64, 64});
   model.tensors = renamed;
   expect_close(logits_of(model.save(), ids), logits_of("tests/data/gpt2", ids), "logits", 1e-6, 1e-6);
@@ -144,7 +149,8 @@ TEST(LoadModel, ReadsGateBiasesOfASparseModel) {
   EditedModel model("llama");
   model.config["attention_gate"] = {{"kind", "logprob"}, {"version", 1}};
   EXPECT_THAT(model.refusal(), HasSubstr("model.layers.0.self_attn.gate_bias"));
-  for (int n = 0; n < 3; ++n) model.tensors[fmt::format("model.layers.{}.self_attn.gate_bias", n)] = at::full({4}, 1.5 + n);
+  for (int n = 0; n < 3; ++n)
+    model.tensors[fmt::format("model.layers.{}.self_attn.gate_bias", n)] = at::full({4}, 1.5 + n);
   const Transformer opened = load_model(model.save());
   EXPECT_EQ(opened.config().gate, GateKind::kLogprob);
   EXPECT_EQ(opened.layer(2).gate_bias[3].item<float>(), 3.5f);
@@ -202,7 +208,8 @@ TEST(LoadModel, AWideOpenGateGivesTheDenseModel) {
   const Tensor ids = at::randint(0, 97, {2, 23}, at::kLong);
   EditedModel model("llama");
   model.config["attention_gate"] = {{"kind", "logprob"}, {"version", 1}};
-  for (int n = 0; n < 3; ++n) model.tensors[fmt::format("model.layers.{}.self_attn.gate_bias", n)] = at::full({4}, 1e4);
+  for (int n = 0; n < 3; ++n)
+    model.tensors[fmt::format("model.layers.{}.self_attn.gate_bias", n)] = at::full({4}, 1e4);
   expect_close(logits_of(model.save(), ids), logits_of("tests/data/llama", ids), "logits", 1e-5, 1e-5);
 }
 

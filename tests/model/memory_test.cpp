@@ -33,7 +33,8 @@ double status_megabytes(const std::string& key) {
 
 // Peak memory in MB that `work` adds, measured in a fork so that tests do not see each other's.
 double added_peak(const std::function<void()>& work) {
-  auto* result = static_cast<double*>(mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* result = static_cast<double*>(
+      mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const pid_t child = fork();
   if (child == 0) {
     at::set_num_threads(1);                         // OpenMP's threads do not survive a fork
@@ -57,8 +58,9 @@ class LargeModel : public testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / fmt::format("openwork-memory-{}", getpid());
     fs::create_directories(folder_);
-    const nlohmann::json json = {{"model_type", "llama"}, {"num_hidden_layers", 8}, {"num_attention_heads", 16},
-                                 {"hidden_size", 1024}, {"intermediate_size", 2816}, {"vocab_size", 4096},
+    const nlohmann::json json = {{"model_type", "llama"},          {"num_hidden_layers", 8},
+                                 {"num_attention_heads", 16},      {"hidden_size", 1024},
+                                 {"intermediate_size", 2816},      {"vocab_size", 4096},
                                  {"max_position_embeddings", 128}, {"tie_word_embeddings", true}};
     write_text_file(folder_ / "config.json", json.dump());
     const ModelConfig config = read_model_config(json, "test");
@@ -67,8 +69,12 @@ class LargeModel : public testing::Test {
       int64_t count = 1;
       for (const int64_t size : spec.shape) count *= size;
       numbers_ += count;
-      outputs.push_back({.name = spec.name, .dtype = DType::kBF16, .shape = spec.shape, .produce = [count](const ByteSink& sink) {
-                           const std::vector<uint16_t> values(static_cast<size_t>(count), 0x3c00);  // 0.0078125
+      outputs.push_back({.name = spec.name,
+                         .dtype = DType::kBF16,
+                         .shape = spec.shape,
+                         .produce = [count](const ByteSink& sink) {
+                           const std::vector<uint16_t> values(static_cast<size_t>(count),
+                                                              0x3c00);  // 0.0078125
                            sink(bytes_of(values));
                          }});
     }
@@ -87,9 +93,11 @@ TEST_F(LargeModel, OpeningTouchesNoWeights) {
 }
 
 TEST_F(LargeModel, PeakStaysWithinATenthOfTheWeightsAskedFor) {
-  for (const auto& [dtype, bytes] : std::vector<std::pair<at::ScalarType, int>>{{at::kFloat, 4}, {at::kBFloat16, 2}}) {
+  for (const auto& [dtype, bytes] :
+       std::vector<std::pair<at::ScalarType, int>>{{at::kFloat, 4}, {at::kBFloat16, 2}}) {
     for (const bool trainable : {false, true}) {
-      const double peak = added_peak([&, dtype = dtype] { load_model(folder_, {.dtype = dtype, .trainable = trainable}); });
+      const double peak =
+          added_peak([&, dtype = dtype] { load_model(folder_, {.dtype = dtype, .trainable = trainable}); });
       EXPECT_LT(peak, 1.1 * megabytes(bytes)) << c10::toString(dtype) << (trainable ? ", trainable" : "");
     }
   }

@@ -27,7 +27,7 @@ class CudaGatedAttention : public OnGpu {
       const double error = relative_error(results[n].value, wanted[n].value);
       EXPECT_LE(error, tolerance) << describe(of) << ": " << results[n].name;
       if (rough.empty()) continue;
-      const double yardstick = 2 * relative_error(rough[n].value, wanted[n].value) + 2e-3;
+      const double yardstick = 2 * relative_error(rough[n].value, wanted[n].value) + 2e-3 * of.sharpness;
       EXPECT_LE(error, yardstick) << describe(of) << ": " << results[n].name
                                   << ", by the plain form's own error";
     }
@@ -38,8 +38,8 @@ class CudaGatedAttention : public OnGpu {
 
   void expect_all_close(at::ScalarType dtype, double tolerance) const {
     for (const AttentionCase& of : test_cases(dtype)) {
-      // A sharper gate counts the rounding of g as often; in low precision that of the results is more.
-      expect_close(of, make_inputs(of), dtype == at::kFloat ? tolerance * of.sharpness : tolerance);
+      // A sharper gate counts the rounding of g as often.
+      expect_close(of, make_inputs(of), tolerance * of.sharpness);
     }
   }
 };
@@ -114,7 +114,8 @@ TEST_F(CudaGatedAttention, IdleJoinsTheOtherGates) {
       set_gate(of, kGateIdle);
       of.sharpness = sampled ? 2 : 1;
       if (sampled) of.seed = 5;
-      const double tolerance = dtype == at::kFloat ? 1e-4 : 2e-2;
+      // Where an idle score of 30 is taken off again, g is rounded: an edge drawn that near to its gate may turn.
+      const double tolerance = dtype != at::kFloat ? 2e-2 : sampled ? 5e-2 : 1e-4;
       AttentionInputs inputs = make_inputs(of);
       AttentionCase other = of;
       const auto expect_alike = [&](const Tensor& idle, const Tensor& bias, const Tensor& other_bias) {
@@ -245,7 +246,7 @@ TEST_F(CudaGatedAttention, RepeatsBitForBitWhenAskedToBeDeterministic) {
     of.seed = 21;
     of.sharpness = gate == kGateLogProb ? 4 : 1;
     const AttentionInputs inputs = make_inputs(of);
-    expect_close(of, inputs, 2e-2);  // by the passes that run then
+    expect_close(of, inputs, 2e-2 * of.sharpness);  // by the passes that run then
     const auto first = named_results(run_on_gpu(of, inputs));
     for (int repeat = 0; repeat < 5; ++repeat) {
       const auto again = named_results(run_on_gpu(of, inputs));

@@ -80,38 +80,40 @@ TEST(PageTest, KeepsTokensFromEndingTheScript) {
   EXPECT_THAT(html, HasSubstr("<h1>A &amp; B</h1>"));
 }
 
+// A head on two tokens; blank where it attends to nothing.
+CollectedHead small_head(HeadPlace place, double mass) {
+  CollectedHead head{place, {}, {2, 2, {}}, 0, {}};
+  head.summary.mass = mass;
+  if (!head.summary.blank()) head.cells.values = {1, 0, 0.5f, 0.5f};
+  return head;
+}
+
+ComparedModel small_model(const std::string& name, double loss, double kept,
+                          const std::vector<double>& masses) {
+  ComparedModel model;
+  model.name = model.heads.name = name;
+  model.loss.nats_per_token = loss;
+  model.loss.kept_edges = kept;
+  model.loss.heads = {{kept, kept}};
+  model.heads.layers = 1, model.heads.heads = 2, model.heads.tokens = 2;
+  model.heads.pieces = {"a", " <b>"};
+  for (size_t n = 0; n < masses.size(); ++n) {
+    model.heads.shown.push_back(small_head({0, static_cast<int64_t>(n)}, masses[n]));
+    if (masses[n] == 0) model.heads.blank.push_back({0, static_cast<int64_t>(n)});
+  }
+  return model;
+}
+
 ComparisonRecord small_record() {
   ComparisonRecord record;
-  record.models = {"dense", "sparse"};
   record.prompt = "a <b>";
-  record.tokens = {{"a", "·<b>"}, {"a", "·<b>"}};
   record.protocol = {{"program", "openwork test"}};
-  const std::vector<std::vector<double>> every = {{1, 1}, {1, 1}}, few = {{0.04, 0.02}, {0.02, 0}};
-  record.losses = {{.nats_per_token = 3.0,
-                    .low = 2.9,
-                    .high = 3.1,
-                    .prompt_kept_edges = 1,
-                    .prompt_open_heads = 4,
-                    .open_heads = 4,
-                    .heads = every,
-                    .tokens = 100,
-                    .documents = 2},
-                   {.nats_per_token = 3.1,
-                    .low = 3.0,
-                    .high = 3.2,
-                    .kept_edges = 0.02,
-                    .prompt_kept_edges = 0.125,
-                    .prompt_open_heads = 1.5,
-                    .open_heads = 3,
-                    .closed_heads = 1,
-                    .heads = few,
-                    .tokens = 100,
-                    .documents = 2}};
-  record.losses[1].kept_edges_by_row[0] = 0.25;
+  record.compared.models = {small_model("dense", 3.0, 1, {1, 1}), small_model("sparse", 3.1, 0.02, {0.5, 0})};
+  Evaluation &dense = record.compared.models[0].loss, &sparse = record.compared.models[1].loss;
+  dense.prompt_kept_edges = 1, dense.prompt_open_heads = 2;
+  sparse.prompt_kept_edges = 0.125, sparse.prompt_open_heads = 1.5;
+  sparse.kept_edges_by_row[0] = 0.25;
   record.loss_data = "text.txt";
-  const std::string png = make_sprite(std::vector<float>{1, 0, 0.5f, 0.5f}, 2);
-  record.sheets = {{"dense", 1, 2, {{"L0H0", "sink", 1, 1, png}, {"L0H1", "self", 1, 1, png}}, 0},
-                   {"sparse", 1, 2, {{"L0H0", "sink", 0.5, 0.1, png}, {"L0H1", "blank", 0, 0, ""}}, 0}};
   return record;
 }
 
@@ -119,7 +121,7 @@ TEST(ComparisonPage, SaysWhatIsKeptWhereTextsAreShort) {
   const ComparisonRecord record = small_record();
   EXPECT_THAT(list_findings(record),
               testing::Contains(
-                  "On a prompt of a few dozen tokens it keeps 12.5 % of the edges, in 1.5 of its 4 heads."));
+                  "On a prompt of a few dozen tokens it keeps 12.5 % of the edges, in 1.5 of its 2 heads."));
   const std::string html = render_page(make_comparison_page(record));
   EXPECT_THAT(html, HasSubstr("rows 1-8"));
   EXPECT_THAT(html, HasSubstr("25 %"));
@@ -162,6 +164,10 @@ TEST(ComparisonPage, SaysHowManyHeadsCarryThePrompt) {
   EXPECT_EQ(page.sections[3].id, "trace");
   EXPECT_THAT(page.sections[3].html, HasSubstr("from a (0) to ·&lt;b&gt; (1)"));
   EXPECT_THAT(page.sections[3].html, HasSubstr("transcoders' features as nodes"));
+  EXPECT_THAT(page.sections[3].html, Not(HasSubstr("traced to its own")));
+  record.trace->answers = "Each is traced to its own <answer>.";
+  EXPECT_THAT(list_findings(record), testing::Contains(HasSubstr("in sparse. Each is traced to its own")));
+  EXPECT_THAT(make_comparison_page(record).sections[3].html, HasSubstr("traced to its own &lt;answer&gt;."));
 }
 
 TEST(ComparisonPage, FindsWhatTheNumbersSay) {
@@ -170,6 +176,22 @@ TEST(ComparisonPage, FindsWhatTheNumbersSay) {
   EXPECT_THAT(findings[0], HasSubstr("sparse keeps 2 % of dense's attention edges"));
   EXPECT_THAT(findings[0], HasSubstr("+0.100"));
   EXPECT_EQ(to_json(small_record())["findings"].size(), findings.size());
+}
+
+TEST(ComparisonPage, HoldsEveryFurtherModelAgainstTheFirst) {
+  ComparisonRecord record = small_record();
+  record.compared.models.push_back(small_model("sparser", 3.5, 0.01, {0.5, 0}));
+  const std::vector<std::string> findings = list_findings(record);
+  ASSERT_GE(findings.size(), 4u);
+  EXPECT_THAT(findings[3], HasSubstr("sparser keeps 1 % of dense's attention edges"));
+  EXPECT_THAT(findings[3], HasSubstr("+0.500"));
+  const std::string html = render_page(make_comparison_page(record));
+  EXPECT_THAT(html, HasSubstr("dense beside sparse beside sparser"));
+  EXPECT_THAT(html, HasSubstr("data-model=\"2\" data-head=\"L0H0\""));
+}
+
+TEST(ComparisonPage, ShowsTokensAsMarks) {
+  EXPECT_EQ(to_json(small_record())["tokens"][1], nlohmann::json({"a", "·<b>"}));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ ModelStatistics make_model(const std::string& name, bool gated) {
   model.prompt_tokens = {5, 9};
   for (int64_t n = 0; n < 4; ++n) {
     HeadRecord record;
-    record.layer = n / 2, record.head = n % 2;
+    record.place = {n / 2, n % 2};
     for (double& value : record.mean.values) value = 0.25 * static_cast<double>(n);
     record.low = record.high = record.mean;
     record.kind = n == 0 ? HeadClass::kBlank : HeadClass::kSink;

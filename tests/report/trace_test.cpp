@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "report/trace_comparison.h"
 #include "report/trace_figure.h"
 #include "report/trace_graph.h"
 #include "transcode/descriptions.h"
@@ -207,6 +208,46 @@ TEST(TraceFigure, SaysHowManyHeadsInOneLine) {
   EXPECT_EQ(explain_in_one_line(explanation, 2), "3 heads carry 80 % of key 5 -> query 8: L11H7, L10H1, ...");
   explanation.needed = 1;
   EXPECT_EQ(explain_in_one_line(explanation, 2), "1 head carries 80 % of key 5 -> query 8: L11H7");
+}
+
+ModelTrace make_trace(const std::string& title, const std::string& answer) {
+  ModelTrace trace;
+  trace.name = trace.title = title;
+  trace.graph = make_graph();
+  trace.labels = kLabels;
+  trace.labels[6] = answer;
+  trace.explanation = HeadExplanation{
+      .from = 0, .to = 1, .needed = 1, .total = 4, .heads = {{{2, 1}, 4}}, .signed_heads = {}, .flows = {}};
+  return trace;
+}
+
+TEST(TraceComparison, SaysWhereModelsAreTracedToDifferentAnswers) {
+  const TraceRecord same =
+      make_trace_record({make_trace("dense", " small"), make_trace("sparse", " small")}, 3, "", "");
+  EXPECT_EQ(same.answers, "");
+  const TraceRecord record =
+      make_trace_record({make_trace("dense", " small"), make_trace("sparse", " little")}, 3, "", "");
+  EXPECT_EQ(record.answers,
+            "The models answer differently, and each is traced to its own answer: dense to ·small, sparse "
+            "to ·little.");
+  EXPECT_EQ(record.models[1].answer, "·little");
+  EXPECT_EQ(record.models[1].target, 90);
+  EXPECT_EQ(record.json[1]["targets"][0]["token"], " little");
+  EXPECT_EQ(record.from, "large (0)");
+}
+
+TEST(TraceFigure, SaysWhatAGraphIsWorth) {
+  TraceGraph graph = make_graph();
+  graph.worth = TraceWorth{.replacement = 0.5,
+                           .completeness = 0.75,
+                           .error_share = 0.25,
+                           .model_loss = 3,
+                           .replaced_loss = 4.5,
+                           .replaced_probability = 0.1};
+  EXPECT_EQ(
+      describe_worth(graph),
+      "replacement score 0.500, completeness 0.750, 25.0 % of the influence ends in errors; the prompt's "
+      "loss 3.000 nats, with all MLPs replaced 4.500; the answer's probability 60.00 %, replaced 10.00 %");
 }
 
 TEST(TraceFigure, GroupsNodesByTokenAndLayersWithAnswersOnTop) {

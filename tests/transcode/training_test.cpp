@@ -44,6 +44,7 @@ class TranscoderTraining : public testing::Test {
     blocks.context = 16, blocks.count = 60;
     const Tensor ids = batches.read(0, 61).narrow(1, 0, 16).flatten();
     blocks.tokens.assign(ids.data_ptr<int64_t>(), ids.data_ptr<int64_t>() + 60 * 16 + 1);
+    blocks.document.assign(blocks.tokens.size(), 0);
     Ranks alone;
     return measure_transcoders(model, transcoders, blocks, alone);
   }

@@ -1,9 +1,9 @@
-// Ablation (METHOD 4): what a task's metric becomes when parts of a model are replaced by zero, by their mean
-// over the corrupt prompts (per position) or by their value in the corrupt run. Parts are heads (at z), a
-// head's query, key or value, MLPs, and single attention edges (the term A_ij v_j, nothing renormalised).
+// Ablation (docs/method.md, 4): what a task's metric becomes when parts of a model are replaced by zero, by
+// their mean over the corrupt prompts (per position) or by their value in the corrupt run. Parts are heads
+// (at z), a head's query, key or value, MLPs, and single attention edges (the term A_ij v_j, nothing
+// renormalised).
 //   AblationRunner runner(model, task, AblationKind::kMean);
-//   auto metrics = runner.run({{head_part(5, 1)}, {head_part(6, 0), mlp_part(3)}});   //
-//   [intervention][prompt]
+//   auto metrics = runner.run({{head_part(5, 1)}, {head_part(6, 0), mlp_part(3)}});  // [intervention][prompt]
 // Exact, and quick: an intervention starts at its lowest layer from the clean run's stream, stops at the
 // positions read, and many interventions share one pass. The ranks of a job share the passes: all call the
 // same functions with the same arguments, and all have the same results.
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "analyze/circuits/circuit_curve.h"
+#include "analyze/circuits/part.h"
 #include "analyze/circuits/task.h"
 #include "analyze/circuits/task_metric.h"
 #include "model/transformer.h"
@@ -28,27 +29,6 @@ class Ranks;
 enum class AblationKind { kZero, kMean, kInterchange };
 const char* ablation_name(AblationKind kind);
 AblationKind parse_ablation(const std::string& name);
-
-struct Part {
-  enum class Kind { kHead, kQuery, kKey, kValue, kMlp, kEdge };
-  Kind kind = Kind::kHead;
-  int32_t layer = 0, head = 0;
-  int32_t query = 0, key = 0;  // of an attention edge
-  auto operator<=>(const Part&) const = default;
-};
-
-inline Part head_part(int64_t layer, int64_t head) {
-  return {Part::Kind::kHead, static_cast<int32_t>(layer), static_cast<int32_t>(head)};
-}
-inline Part mlp_part(int64_t layer) {
-  return {Part::Kind::kMlp, static_cast<int32_t>(layer)};
-}
-
-// `L5H1`, `L5H1<q>`, `m3`, `L5H1:8<-5` and back; parsing refuses names that are none, layers, heads and
-// positions that the model or the prompts have not. Keys and values belong to a whole group of heads where
-// heads share them.
-std::string to_string(const Part& part);
-Part parse_part(const std::string& name, const ModelConfig& config, int64_t tokens);
 
 // Parts that are replaced together in one run.
 using Intervention = std::vector<Part>;

@@ -1,10 +1,8 @@
-// Single attention edges (METHOD 4): the term A_ij v_j of a head is taken out of z_i and zero, the corrupt
-// run's term or its mean put there; nothing is renormalised. Also which edges there are to choose from, and
-// the names of parts.
+// Single attention edges (docs/method.md, 4): the term A_ij v_j of a head is taken out of z_i and zero, the
+// corrupt run's term or its mean put there; nothing is renormalised. Also which edges there are to choose
+// from.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-
-#include <charconv>
 
 #include "analyze/circuits/ablation.h"
 #include "base/error.h"
@@ -96,86 +94,6 @@ AblationKind parse_ablation(const std::string& name) {
   }
   fail_input(fmt::format("unknown ablation '{}'", printable(name)), "--ablation",
              "use zero, mean or interchange");
-}
-
-std::string to_string(const Part& part) {
-  switch (part.kind) {
-    case Part::Kind::kHead:
-      return fmt::format("L{}H{}", part.layer, part.head);
-    case Part::Kind::kQuery:
-      return fmt::format("L{}H{}<q>", part.layer, part.head);
-    case Part::Kind::kKey:
-      return fmt::format("L{}H{}<k>", part.layer, part.head);
-    case Part::Kind::kValue:
-      return fmt::format("L{}H{}<v>", part.layer, part.head);
-    case Part::Kind::kMlp:
-      return fmt::format("m{}", part.layer);
-    case Part::Kind::kEdge:
-      return fmt::format("L{}H{}:{}<-{}", part.layer, part.head, part.query, part.key);
-  }
-  return "";
-}
-
-namespace {
-
-// Reads a name from left to right.
-class NameScanner {
- public:
-  explicit NameScanner(const std::string& text) : at_(text.data()), end_(text.data() + text.size()) {}
-
-  bool take(std::string_view literal) {
-    if (static_cast<size_t>(end_ - at_) < literal.size() || std::string_view(at_, literal.size()) != literal)
-      return false;
-    at_ += literal.size();
-    return true;
-  }
-  bool number(int32_t& value) {
-    if (at_ == end_ || *at_ < '0' || *at_ > '9') return false;
-    const auto [next, error] = std::from_chars(at_, end_, value);
-    at_ = next;
-    return error == std::errc();
-  }
-  bool done() const { return at_ == end_; }
-
- private:
-  const char *at_, *end_;
-};
-
-bool scan_part(const std::string& name, Part& part) {
-  NameScanner scan(name);
-  if (scan.take("m")) {
-    part.kind = Part::Kind::kMlp;
-    return scan.number(part.layer) && scan.done();
-  }
-  if (!scan.take("L") || !scan.number(part.layer) || !scan.take("H") || !scan.number(part.head)) return false;
-  if (scan.done()) return true;
-  if (scan.take(":")) {
-    part.kind = Part::Kind::kEdge;
-    return scan.number(part.query) && scan.take("<-") && scan.number(part.key) && scan.done();
-  }
-  part.kind = scan.take("<q>")   ? Part::Kind::kQuery
-              : scan.take("<k>") ? Part::Kind::kKey
-                                 : Part::Kind::kValue;
-  return (part.kind != Part::Kind::kValue || scan.take("<v>")) && scan.done();
-}
-
-}  // namespace
-
-Part parse_part(const std::string& name, const ModelConfig& config, int64_t tokens) {
-  Part part;
-  if (!scan_part(name, part)) {
-    fail_input(fmt::format("'{}' is no part of a model", printable(name, 60)), "names of parts",
-               "write heads as L5H1, their inputs as L5H1<q>, MLPs as m3, attention edges as L5H1:8<-5");
-  }
-  if (part.layer >= config.layers || (part.kind != Part::Kind::kMlp && part.head >= config.heads)) {
-    fail_input(fmt::format("the model has no {}", name), "names of parts",
-               fmt::format("it has layers 0 to {} and heads 0 to {}", config.layers - 1, config.heads - 1));
-  }
-  if (part.kind == Part::Kind::kEdge && (part.query >= tokens || part.key > part.query)) {
-    fail_input(fmt::format("no attention edge {}", name), "names of parts",
-               fmt::format("keys are not after their query, and queries are 0 to {}", tokens - 1));
-  }
-  return part;
 }
 
 }  // namespace openwork

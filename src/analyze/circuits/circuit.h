@@ -1,7 +1,7 @@
-// Circuits (METHOD 4): the parts of a model that a task needs. Parts are heads, attention edges (head, query,
-// key) or graph edges (source to destination). They are scored, by exact effects or by attribution, ordered,
-// and kept from the best on while all others are ablated; the circuit is the smallest set that reaches the
-// threshold.
+// Circuits (docs/method.md, 4): the parts of a model that a task needs. Parts are heads, attention edges
+// (head, query, key) or graph edges (source to destination). They are scored, by exact effects or by
+// attribution, ordered, and kept from the best on while all others are ablated; the circuit is the smallest
+// set that reaches the threshold.
 #pragma once
 #include <optional>
 #include <string>
@@ -36,16 +36,18 @@ struct Agreement {
   double largest_error = 0;
 };
 
-struct DrawnEdge {
-  std::string from, to;  // node names: input, L5H1, m3, logits
-  std::string input;     // q, k, v, or empty
-  double score = 0;
+// A circuit of heads after dropping what it can spare.
+struct SpareCircuit {
+  std::vector<HeadPlace> heads;
+  double faithfulness = 0;
 };
 
 struct Circuit {
-  std::vector<std::string> order;  // heads: all of them; edges: those of the circuit; best first
-  std::vector<double> scores;      // as many
-  bool by_size = false;  // ordered by size of score, not by signed score: edges, where it needs fewer
+  CircuitLevel level = CircuitLevel::kHead;
+  std::vector<Part> order;       // heads: all of them; attention edges: those of the circuit; best first
+  std::vector<GraphEdge> edges;  // graph edges: those of the circuit, best first
+  std::vector<double> scores;    // of these, as many
+  bool by_size = false;          // ordered by size of score, not by signed score: edges, where it needs fewer
   int64_t candidates = 0;
   CircuitCurve curve;
   PromptMetrics corrupt;
@@ -53,11 +55,16 @@ struct Circuit {
   std::optional<int64_t> edges_at_threshold;  // of circuits of edges
   double rest_alone = 0;                      // completeness: the faithfulness of everything but the circuit
   Interval rest_interval;
-  std::vector<std::string> greedy;  // the circuit after dropping what it can spare
-  double greedy_faithfulness = 0;
-  std::vector<HeadRole> roles;  // of the circuit's heads, in its order
+  std::vector<HeadRole> roles;         // of the circuit's heads, in its order
+  std::optional<SpareCircuit> greedy;  // where asked for
+  std::vector<int64_t> greedy_at;      // how many heads are left so at each of kLevels
   std::optional<Agreement> agreement;
-  at::Tensor edge_scores, edges_kept;  // graph edges: [destinations, sources]
+  std::optional<EdgeGraph> graph;   // graph edges: what their numbers mean
+  std::vector<double> edge_scores;  // of all graph edges, in the order of graph->edges()
+
+  double faithfulness_at_threshold() const;
+  std::vector<std::string> names() const;  // of `order` or `edges`
+  std::vector<HeadPlace> heads() const;    // those of the circuit, as in `roles`
 };
 
 Circuit find_circuit(const Transformer& model, const Task& task, const CircuitSettings& settings,
@@ -68,13 +75,8 @@ struct NamedCircuit {
   double faithfulness = 0, rest_alone = 0;
   Interval interval, rest_interval;
 };
-NamedCircuit evaluate_heads(AblationRunner& runner, const std::vector<Part>& heads, uint64_t seed);
+NamedCircuit evaluate_heads(AblationRunner& runner, const std::vector<HeadPlace>& heads, uint64_t seed);
 
-// The strongest graph edges among the heads of a circuit, by attribution.
-std::vector<DrawnEdge> connect_heads(const Transformer& model, const Task& task,
-                                     const std::vector<Part>& heads, size_t most);
-
-std::vector<Part> all_heads(const ModelConfig& config);
 const char* level_name(CircuitLevel level);     // head, attention-edge, graph-edge
 const char* method_name(CircuitMethod method);  // exact, eap, eap-ig
 

@@ -3,27 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <set>
 
+#include "analyze/circuits/curve_sizes.h"
 #include "base/error.h"
-#include "base/philox.h"
 
 namespace openwork {
 namespace {
 
-constexpr int64_t kThresholdDraws = 2000;
-
 double sum_of(const PromptMetrics& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
-Interval percentiles(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto at_share = [&](double share) {
-    return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
-  };
-  return {at_share(0.025), at_share(0.975)};
 }
 
 // The counts that are measured at first.
@@ -59,86 +49,89 @@ Interval faithfulness_interval(const PromptMetrics& metrics, const PromptMetrics
   return bootstrap_ratio(gained, range, seed, 1000);
 }
 
-CircuitCurve trace_curve(const KeepFirst& keep_first, int64_t total, const PromptMetrics& all,
-                         double threshold, uint64_t seed) {
-  CircuitCurve curve{.all = all, .none = keep_first({0}).front(), .points = {}, .threshold_interval = {}};
-  check_range(curve.none, curve.all);
-  std::map<int64_t, PromptMetrics> measured = {{0, curve.none}, {total, all}};
-  const auto measure = [&](const std::vector<int64_t>& counts) {
-    std::vector<PromptMetrics> metrics = keep_first(counts);
-    for (size_t n = 0; n < counts.size(); ++n) measured[counts[n]] = std::move(metrics[n]);
-  };
-  const auto reaches = [&](const PromptMetrics& metrics) {
-    return faithfulness_of(metrics, curve.none, all) >= threshold;
-  };
-  measure(first_counts(total));
+namespace {
+
+// Where a curve first reaches a level: the point there, and the one before it.
+struct Border {
+  int64_t before = 0, at = 0;
+};
+
+Border find_border(const CircuitCurve& curve, double level) {
+  const auto at = std::find_if(curve.points.begin(), curve.points.end(),
+                               [&](const CurvePoint& point) { return point.faithfulness >= level; });
+  if (at == curve.points.end()) return {curve.points.back().count, curve.points.back().count};
+  return {at == curve.points.begin() ? at->count : std::prev(at)->count, at->count};
+}
+
+void add_points(CircuitCurve& curve, const KeepFirst& keep_first, const std::vector<int64_t>& counts) {
+  std::vector<PromptMetrics> metrics = keep_first(counts);
+  for (size_t n = 0; n < counts.size(); ++n) {
+    const double faithfulness = faithfulness_of(metrics[n], curve.none, curve.all);
+    curve.points.push_back({counts[n], faithfulness, {}, std::move(metrics[n])});
+  }
+  std::sort(curve.points.begin(), curve.points.end(),
+            [](const CurvePoint& a, const CurvePoint& b) { return a.count < b.count; });
+}
+
+// Halves what is open between a border's two points until they are neighbours, all borders in one round.
+void close_borders(CircuitCurve& curve, const KeepFirst& keep_first, const std::vector<double>& levels) {
   for (;;) {
-    const auto border = std::find_if(measured.begin(), measured.end(),
-                                     [&](const auto& entry) { return reaches(entry.second); });
-    curve.at_threshold = border == measured.end() ? total : border->first;
-    const int64_t before = border == measured.begin() || border == measured.end() ? curve.at_threshold
-                                                                                  : std::prev(border)->first;
-    if (curve.at_threshold - before <= 1) break;
-    measure({before + (curve.at_threshold - before) / 2});
+    std::set<int64_t> middles;
+    for (const double level : levels) {
+      const Border border = find_border(curve, level);
+      if (border.at - border.before > 1) middles.insert(border.before + (border.at - border.before) / 2);
+    }
+    if (middles.empty()) return;
+    add_points(curve, keep_first, {middles.begin(), middles.end()});
   }
-  for (const auto& [count, metrics] : measured) {
-    curve.points.push_back({count, faithfulness_of(metrics, curve.none, all),
-                            faithfulness_interval(metrics, curve.none, all, seed), metrics});
-  }
-  std::vector<double> counts;
-  for (const int64_t count : resample_threshold(curve, threshold, seed, kThresholdDraws))
-    counts.push_back(static_cast<double>(count));
-  curve.threshold_interval = percentiles(counts);
+}
+
+}  // namespace
+
+CircuitCurve measure_curve(const KeepFirst& keep_first, int64_t total, const PromptMetrics& all,
+                           double threshold) {
+  CircuitCurve curve;
+  curve.all = all;
+  curve.none = keep_first({0}).front();
+  check_range(curve.none, curve.all);
+  curve.points = {{0, 0, {}, curve.none}, {total, 1, {}, all}};
+  add_points(curve, keep_first, first_counts(total));
+  close_borders(curve, keep_first, {threshold});
+  curve.at_threshold = find_border(curve, threshold).at;
   return curve;
 }
 
-std::vector<int64_t> resample_threshold(const CircuitCurve& curve, double threshold, uint64_t seed,
-                                        int64_t draws) {
-  const size_t prompts = curve.all.size();
-  std::vector<int64_t> counts;
-  std::vector<double> times(prompts);
-  const auto weighted = [&](const PromptMetrics& values) {
-    return std::inner_product(values.begin(), values.end(), times.begin(), 0.0);
+void finish_curve(CircuitCurve& curve, const KeepFirst& keep_first, double threshold, uint64_t seed) {
+  std::vector<double> levels = {threshold};
+  levels.insert(levels.end(), kLevels.begin(), kLevels.end());
+  close_borders(curve, keep_first, levels);
+  for (CurvePoint& point : curve.points)
+    point.interval = faithfulness_interval(point.metrics, curve.none, curve.all, seed);
+  const CurveReading measured = read_curve(curve, levels);
+  const std::vector<CurveReading> draws = resample_curve(curve, levels, seed, kCurveDraws);
+  const auto interval_of = [&](const auto& quantity) {
+    std::vector<double> values;
+    for (const CurveReading& draw : draws) values.push_back(static_cast<double>(quantity(draw)));
+    return percentiles(std::move(values));
   };
-  for (int64_t draw = 0; draw < draws; ++draw) {
-    std::fill(times.begin(), times.end(), 0.0);
-    for (size_t n = 0; n < prompts; ++n) {
-      const uint32_t word = philox(seed, static_cast<uint64_t>(draw) * prompts + n).word[0];
-      times[static_cast<size_t>((static_cast<uint64_t>(word) * prompts) >> 32)] += 1;
-    }
-    const double none = weighted(curve.none), wanted = none + threshold * (weighted(curve.all) - none);
-    const auto reached = std::find_if(curve.points.begin(), curve.points.end(), [&](const CurvePoint& point) {
-      return weighted(point.metrics) >= wanted;
-    });
-    counts.push_back(reached == curve.points.end() ? curve.points.back().count : reached->count);
-  }
-  return counts;
+  const auto interval_at = [&](size_t n) {
+    return interval_of([n](const CurveReading& draw) { return draw.counts[n]; });
+  };
+  curve.at_threshold = measured.counts[0];
+  curve.threshold_interval = interval_at(0);
+  curve.at.clear();
+  for (size_t n = 0; n < kLevels.size(); ++n)
+    curve.at.push_back({kLevels[n], measured.counts[n + 1], interval_at(n + 1)});
+  curve.area = measured.area, curve.mean_size = measured.mean_size;
+  curve.area_interval = interval_of([](const CurveReading& draw) { return draw.area; });
+  curve.mean_size_interval = interval_of([](const CurveReading& draw) { return draw.mean_size; });
 }
 
-CircuitRatio compare_curves(const std::vector<CircuitCurve>& dense, const std::vector<CircuitCurve>& sparse,
-                            double threshold, uint64_t seed) {
-  const size_t seeds = dense.size();
-  std::vector<std::vector<int64_t>> dense_counts, sparse_counts;
-  double dense_sum = 0, sparse_sum = 0;
-  for (size_t n = 0; n < seeds; ++n) {
-    dense_counts.push_back(resample_threshold(dense[n], threshold, mix_seed(seed, n), kThresholdDraws));
-    sparse_counts.push_back(resample_threshold(sparse[n], threshold, mix_seed(seed, n), kThresholdDraws));
-    dense_sum += static_cast<double>(dense[n].at_threshold),
-        sparse_sum += static_cast<double>(sparse[n].at_threshold);
-  }
-  // Each draw resamples the seeds, and the prompts within each.
-  std::vector<double> ratios;
-  for (size_t draw = 0; draw < static_cast<size_t>(kThresholdDraws); ++draw) {
-    double above = 0, below = 0;
-    for (size_t n = 0; n < seeds; ++n) {
-      const uint32_t word = philox(mix_seed(seed, 977), draw * seeds + n).word[0];
-      const auto pick = static_cast<size_t>((static_cast<uint64_t>(word) * seeds) >> 32);
-      above += static_cast<double>(dense_counts[pick][draw]),
-          below += static_cast<double>(sparse_counts[pick][draw]);
-    }
-    ratios.push_back(above / std::max(below, 1.0));
-  }
-  return {dense_sum / std::max(sparse_sum, 1.0), percentiles(ratios)};
+CircuitCurve trace_curve(const KeepFirst& keep_first, int64_t total, const PromptMetrics& all,
+                         double threshold, uint64_t seed) {
+  CircuitCurve curve = measure_curve(keep_first, total, all, threshold);
+  finish_curve(curve, keep_first, threshold, seed);
+  return curve;
 }
 
 }  // namespace openwork

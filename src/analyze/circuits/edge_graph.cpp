@@ -1,11 +1,14 @@
 #include "analyze/circuits/edge_graph.h"
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "base/error.h"
 
 namespace openwork {
+
+char input_name(HeadInput input) {
+  return "qkv"[static_cast<int>(input)];
+}
 
 EdgeGraph::EdgeGraph(const ModelConfig& config)
     : layers_(config.layers),
@@ -30,17 +33,57 @@ std::vector<GraphEdge> EdgeGraph::edges() const {
   return list;
 }
 
-std::string EdgeGraph::source_name(int64_t source) const {
-  if (source == 0) return "input";
+std::string to_string(const GraphNode& node) {
+  switch (node.kind) {
+    case GraphNode::Kind::kInput:
+      return "input";
+    case GraphNode::Kind::kHead:
+      return node.place.name();
+    case GraphNode::Kind::kMlp:
+      return fmt::format("m{}", node.place.layer);
+    case GraphNode::Kind::kLogits:
+      return "logits";
+  }
+  return "";
+}
+
+GraphNode EdgeGraph::source_node(int64_t source) const {
+  if (source == 0) return {GraphNode::Kind::kInput};
   const int64_t layer = (source - 1) / (heads_ + 1), slot = (source - 1) % (heads_ + 1);
-  return slot == heads_ ? fmt::format("m{}", layer) : fmt::format("a{}.h{}", layer, slot);
+  if (slot == heads_) return {GraphNode::Kind::kMlp, {layer, 0}};
+  return {GraphNode::Kind::kHead, {layer, slot}};
+}
+
+GraphNode EdgeGraph::destination_node(int64_t destination) const {
+  if (destination == logits()) return {GraphNode::Kind::kLogits};
+  const int64_t layer = layer_of(destination), slot = slot_of(destination);
+  if (slot == 3 * heads_) return {GraphNode::Kind::kMlp, {layer, 0}};
+  return {GraphNode::Kind::kHead, {layer, slot % heads_}};
+}
+
+std::optional<HeadInput> EdgeGraph::input_of(int64_t destination) const {
+  if (destination_node(destination).kind != GraphNode::Kind::kHead) return std::nullopt;
+  return static_cast<HeadInput>(slot_of(destination) / heads_);
+}
+
+namespace {
+
+// As MIB writes it: heads as a5.h1.
+std::string mib_name(const GraphNode& node) {
+  if (node.kind != GraphNode::Kind::kHead) return to_string(node);
+  return fmt::format("a{}.h{}", node.place.layer, node.place.head);
+}
+
+}  // namespace
+
+std::string EdgeGraph::source_name(int64_t source) const {
+  return mib_name(source_node(source));
 }
 
 std::string EdgeGraph::destination_name(int64_t destination) const {
-  if (destination == logits()) return "logits";
-  const int64_t layer = layer_of(destination), slot = slot_of(destination);
-  if (slot == 3 * heads_) return fmt::format("m{}", layer);
-  return fmt::format("a{}.h{}<{}>", layer, slot % heads_, "qkv"[slot / heads_]);
+  const std::string name = mib_name(destination_node(destination));
+  const std::optional<HeadInput> input = input_of(destination);
+  return input ? fmt::format("{}<{}>", name, input_name(*input)) : name;
 }
 
 std::string EdgeGraph::edge_name(const GraphEdge& edge) const {
@@ -71,29 +114,6 @@ GraphEdge EdgeGraph::parse_edge(const std::string& name) const {
             layers_ - 1));
   }
   return edge;
-}
-
-nlohmann::json to_mib(const EdgeGraph& graph, const at::Tensor& scores, const at::Tensor& in_graph) {
-  const at::Tensor values = scores.to(at::kCPU, at::kDouble).contiguous(),
-                   kept = in_graph.to(at::kCPU, at::kBool).contiguous();
-  nlohmann::json nodes = nlohmann::json::object(), edges = nlohmann::json::object();
-  for (const std::string& name : graph.node_names()) nodes[name] = {{"in_graph", false}};
-  for (const GraphEdge& edge : graph.edges()) {
-    const int64_t at = edge.destination * graph.sources() + edge.source;
-    const bool inside = kept.data_ptr<bool>()[at];
-    edges[graph.edge_name(edge)] = {{"score", values.data_ptr<double>()[at]}, {"in_graph", inside}};
-    if (!inside) continue;
-    nodes[graph.source_name(edge.source)]["in_graph"] = true;
-    const std::string destination = graph.destination_name(edge.destination);
-    nodes[destination.substr(0, destination.find('<'))]["in_graph"] = true;
-  }
-  return {{"cfg",
-           {{"n_layers", graph.layers_},
-            {"n_heads", graph.heads_},
-            {"parallel_attn_mlp", graph.parallel_},
-            {"d_model", graph.width_}}},
-          {"nodes", nodes},
-          {"edges", edges}};
 }
 
 }  // namespace openwork

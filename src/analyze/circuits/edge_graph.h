@@ -4,12 +4,12 @@
 // 32,491 edges. Sources are numbered as they come: input, the heads of layer 0, its MLP, the heads of layer
 // 1, ... So those that a destination can see are always the first few.
 #pragma once
-#include <ATen/core/Tensor.h>
-
-#include <nlohmann/json.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/head_place.h"
 #include "model/config.h"
 #include "model/head_rows.h"  // HeadInput
 
@@ -20,9 +20,24 @@ struct GraphEdge {
   auto operator<=>(const GraphEdge&) const = default;
 };
 
+// What an edge joins.
+struct GraphNode {
+  enum class Kind { kInput, kHead, kMlp, kLogits };
+  Kind kind = Kind::kInput;
+  HeadPlace place = {};  // of a head; an MLP's layer
+  auto operator<=>(const GraphNode&) const = default;
+};
+std::string to_string(const GraphNode& node);  // input, L5H1, m3, logits
+char input_name(HeadInput input);              // q, k, v
+
 class EdgeGraph {
  public:
   explicit EdgeGraph(const ModelConfig& config);
+
+  int64_t layers() const { return layers_; }
+  int64_t heads() const { return heads_; }
+  int64_t width() const { return width_; }
+  bool parallel() const { return parallel_; }  // attention and MLP read the same stream
 
   int64_t sources() const { return 1 + layers_ * (heads_ + 1); }
   int64_t destinations() const { return layers_ * (3 * heads_ + 1) + 1; }
@@ -40,6 +55,10 @@ class EdgeGraph {
   }  // 0 .. 3H: q, k, v, MLP
   int64_t visible_sources(int64_t destination) const;
 
+  GraphNode source_node(int64_t source) const;
+  GraphNode destination_node(int64_t destination) const;
+  std::optional<HeadInput> input_of(int64_t destination) const;  // which input of a head it is
+
   std::vector<GraphEdge> edges() const;  // by destination, then source
   std::vector<std::string> node_names() const;
   std::string source_name(int64_t source) const;            // input, a5.h1, m3
@@ -50,12 +69,6 @@ class EdgeGraph {
  private:
   int64_t layers_, heads_, width_;
   bool parallel_;
-
-  friend nlohmann::json to_mib(const EdgeGraph& graph, const at::Tensor& scores, const at::Tensor& in_graph);
 };
-
-// {"cfg", "nodes": {name: {"in_graph"}}, "edges": {name: {"score", "in_graph"}}}; scores and in_graph are
-// [destinations, sources].
-nlohmann::json to_mib(const EdgeGraph& graph, const at::Tensor& scores, const at::Tensor& in_graph);
 
 }  // namespace openwork

@@ -69,7 +69,7 @@ std::vector<Kind> list_kinds(const Task& task, int64_t tokens) {
 }
 
 // What one head adds to the stream, [P, T', D], when the layer's heads have gathered z [P, T', H, d].
-Tensor head_part_of_stream(const Transformer& model, const Tensor& z, const Part& head) {
+Tensor head_part_of_stream(const Transformer& model, const Tensor& z, const HeadPlace& head) {
   const ModelConfig& config = model.config();
   const Tensor rows = model.layer(head.layer)
                           .attention_output.matrix()
@@ -81,7 +81,7 @@ Tensor head_part_of_stream(const Transformer& model, const Tensor& z, const Part
 }
 
 // The metric lost when one head's output is taken out of the final stream alone.
-double direct_effect(AblationRunner& runner, const Transformer& model, const Part& head) {
+double direct_effect(AblationRunner& runner, const Transformer& model, const HeadPlace& head) {
   const TaskMetricReader& reader = runner.reader();
   const int64_t from = reader.output_from(), count = reader.tokens() - from;
   const Tensor last =
@@ -100,11 +100,11 @@ std::vector<std::string> attention_kinds(const Task& task) {
 }
 
 std::vector<HeadRole> describe_heads(const Transformer& model, const Task& task, AblationRunner& runner,
-                                     const std::vector<Part>& heads) {
+                                     const std::vector<HeadPlace>& heads) {
   const at::NoGradGuard no_grad;
   const std::vector<Kind> kinds = list_kinds(task, runner.tokens());
   std::vector<HeadRole> roles;
-  for (const Part& head : heads) {
+  for (const HeadPlace& head : heads) {
     const Tensor A = runner.recorded(true, Site::kPattern, head.layer)
                          .select(1, head.head)
                          .to(at::kCPU, at::kFloat);  // [P, T, T]

@@ -10,7 +10,7 @@
 namespace openwork {
 
 struct HeadRole {
-  Part head;
+  HeadPlace head;
   std::string role;      // of role_names(), or "other"
   double attention = 0;  // mean attention to the place that gave the role
   double direct_effect = 0;
@@ -26,6 +26,6 @@ inline constexpr double kRoleAttention = 0.25;
 std::vector<std::string> attention_kinds(const Task& task);
 
 std::vector<HeadRole> describe_heads(const Transformer& model, const Task& task, AblationRunner& runner,
-                                     const std::vector<Part>& heads);
+                                     const std::vector<HeadPlace>& heads);
 
 }  // namespace openwork

@@ -81,6 +81,20 @@ const char* metric_name(TaskMetric metric) {
   return metric == TaskMetric::kLogitDifference ? "logit difference" : "probability difference";
 }
 
+TaskVocabulary make_vocabulary(const ModelConfig& config, const Tokenizer* tokenizer,
+                               std::vector<int64_t> beginning, bool copy_begins) {
+  TaskVocabulary vocabulary{.tokenizer = tokenizer,
+                            .beginning = std::move(beginning),
+                            .begin_token = config.beginning_token.value_or(0),
+                            .copy_begins = copy_begins,
+                            .size = config.vocabulary,
+                            .context = config.context};
+  if (tokenizer == nullptr) return vocabulary;
+  if (tokenizer->end_of_text_id()) vocabulary.begin_token = *tokenizer->end_of_text_id();
+  if (tokenizer->beginning_id()) vocabulary.begin_token = *tokenizer->beginning_id();
+  return vocabulary;
+}
+
 Task make_task(const std::string& name, const TaskVocabulary& vocabulary, int64_t prompts, uint64_t seed) {
   Task task;
   if (is_built_in_task(name)) {

@@ -1,5 +1,5 @@
-// Tasks (METHOD 4): prompts in pairs, clean and corrupt, of equal length, with the tokens a model should and
-// should not predict at the positions read. Built in, drawn from a seed for the tokenizer at hand:
+// Tasks (docs/method.md, 4): prompts in pairs, clean and corrupt, of equal length, with the tokens a model
+// should and should not predict at the positions read. Built in, drawn from a seed for the tokenizer at hand:
 //   copy          a beginning token, 25 random tokens, the same again; read at every token of the second half
 //   ioi           "When Mary and John went to the store, John gave a drink to" -> " Mary", not " John"
 //   greater-than  "The war lasted from the year 1742 to the year 17" -> 43 .. 99, not 00 .. 42
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "model/config.h"
 #include "text/tokenizer.h"
 
 namespace openwork {
@@ -55,6 +56,11 @@ struct TaskVocabulary {
   int64_t size = 0;                // the model's vocabulary
   int64_t context = 0;
 };
+
+// The vocabulary of a model. `beginning` stands before texts; copy begins with the tokenizer's own beginning
+// token, else its end of text, else the model's beginning token. A null tokenizer: the model has none.
+TaskVocabulary make_vocabulary(const ModelConfig& config, const Tokenizer* tokenizer,
+                               std::vector<int64_t> beginning, bool copy_begins);
 
 // `name` is one of built_in_tasks() or a JSONL file; `prompts` is how many to draw, or the most to take from
 // a file (0: 24 drawn, all of a file).

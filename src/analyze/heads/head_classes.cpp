@@ -1,5 +1,8 @@
 #include "analyze/heads/head_classes.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace openwork {
 namespace {
 
@@ -54,6 +57,32 @@ HeadClass classify_head(const HeadNumbers& numbers, double uniform_local) {
 bool is_diagonal_dominant(const HeadNumbers& numbers) {
   return !is_blank(numbers) &&
          numbers.share(Statistic::kSelf) + numbers.share(Statistic::kPrevious) >= kDiagonalDominance;
+}
+
+std::vector<std::vector<int64_t>> count_classes_by_layer(const ModelStatistics& model) {
+  std::vector<std::vector<int64_t>> counts(static_cast<size_t>(model.layers),
+                                           std::vector<int64_t>(kClassCount, 0));
+  for (const HeadRecord& record : model.records)
+    ++counts[static_cast<size_t>(record.place.layer)][static_cast<size_t>(record.kind)];
+  return counts;
+}
+
+std::vector<int64_t> count_classes(const ModelStatistics& model) {
+  std::vector<int64_t> counts(kClassCount, 0);
+  for (const HeadRecord& record : model.records) ++counts[static_cast<size_t>(record.kind)];
+  return counts;
+}
+
+std::vector<const HeadRecord*> leading_heads(const ModelStatistics& model, Statistic statistic,
+                                             size_t count) {
+  std::vector<const HeadRecord*> order;
+  for (const HeadRecord& record : model.records) {
+    if (!std::isnan(record.mean[statistic])) order.push_back(&record);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto* a, auto* b) { return a->mean[statistic] > b->mean[statistic]; });
+  order.resize(std::min(order.size(), count));
+  return order;
 }
 
 }  // namespace openwork

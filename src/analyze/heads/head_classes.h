@@ -1,9 +1,10 @@
-// What kind of head a head is, by the numbers of METHOD 3 and the thresholds of one table.
+// What kind of head a head is, by the numbers of docs/method.md, 3 and the thresholds of one table.
 // Shares are of the head's own mass, so that a sparse head with little mass is judged by where that mass is.
 // The rules are tried in the table's order and the first that holds decides; a head that fits none is mixed.
 #pragma once
 #include <array>
-#include <string>
+#include <cstdint>
+#include <vector>
 
 #include "analyze/heads/head_records.h"
 
@@ -40,5 +41,12 @@ HeadClass classify_head(const HeadNumbers& numbers, double uniform_local);
 
 bool is_blank(const HeadNumbers& numbers);
 bool is_diagonal_dominant(const HeadNumbers& numbers);  // never true of a blank head
+
+// How many heads of each class, in the order of HeadClass; in all, and by layer.
+std::vector<int64_t> count_classes(const ModelStatistics& model);
+std::vector<std::vector<int64_t>> count_classes_by_layer(const ModelStatistics& model);  // [layer][class]
+
+// Heads with the largest mean of a statistic, largest first.
+std::vector<const HeadRecord*> leading_heads(const ModelStatistics& model, Statistic statistic, size_t count);
 
 }  // namespace openwork

@@ -1,6 +1,6 @@
-// Which heads read what earlier heads wrote (METHOD 3). For a head e and a head h of a later layer, with the
-// normalisation between them held as it was on the prompt, e's output is one summand of h's query vectors
-// (and key, and value vectors):   share = |W (e's part of the input)| / |W (the whole input)|,
+// Which heads read what earlier heads wrote (docs/method.md, 3). For a head e and a head h of a later layer,
+// with the normalisation between them held as it was on the prompt, e's output is one summand of h's query
+// vectors (and key, and value vectors):   share = |W (e's part of the input)| / |W (the whole input)|,
 // norms over all positions i >= 1, W the projection of h. A pair interacts strongly on a prompt where its
 // largest share of the three is at least the level and the later head is not blank there.
 //   InteractionMeter meter(model);

@@ -1,7 +1,6 @@
-// What is known about a model's heads after looking at prompts (METHOD 3): plain numbers, no torch.
+// What is known about a model's heads after looking at prompts (docs/method.md, 3): plain numbers, no torch.
 // A HeadNumbers holds one value per Statistic; kStatistics names each of them once, and that name is the one
-// in JSON, CSV, tables and figures. A number that does not exist (the entropy of a head without a row) is
-// NaN.
+// in JSON, CSV, tables and figures. A number that does not exist (the entropy of a head without a row) is NaN.
 #pragma once
 #include <array>
 #include <cmath>
@@ -9,6 +8,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "base/head_place.h"
 
 namespace openwork {
 
@@ -99,7 +100,7 @@ enum class HeadClass {
 inline constexpr size_t kClassCount = static_cast<size_t>(HeadClass::kCount);
 
 struct HeadRecord {
-  int64_t layer = 0, head = 0;
+  HeadPlace place;
   HeadNumbers mean, low, high;  // over prompts, with the 95 % interval
   HeadClass kind = HeadClass::kMixed;
   bool diagonal_dominant = false;
@@ -144,11 +145,9 @@ struct ModelStatistics {
   Interactions interactions;  // empty where they were not asked for
 };
 
-inline std::string head_name(int64_t layer, int64_t head) {
-  return "L" + std::to_string(layer) + "H" + std::to_string(head);
-}
-inline std::string head_name(const ModelStatistics& model, int64_t index) {
-  return head_name(index / model.heads, index % model.heads);
+// The head that `index` counts, layer by layer.
+inline HeadPlace place_of(const ModelStatistics& model, int64_t index) {
+  return {index / model.heads, index % model.heads};
 }
 
 // One line of the table between two models.

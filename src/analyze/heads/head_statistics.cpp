@@ -9,10 +9,10 @@
 
 #include "analyze/heads/head_classes.h"
 #include "analyze/heads/pattern_numbers.h"
-#include "base/prompt_interval.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/philox.h"
+#include "base/prompt_interval.h"
 
 namespace openwork {
 namespace {
@@ -138,7 +138,7 @@ ModelStatistics describe(const Transformer& model, const std::vector<std::vector
   result.gated = model.config().gate != GateKind::kNone;
   for (int64_t layer = 0; layer < result.layers; ++layer) {
     for (int64_t head = 0; head < result.heads; ++head)
-      result.records.push_back({layer, head, {}, {}, {}, HeadClass::kMixed, false});
+      result.records.push_back({{layer, head}, {}, {}, {}, HeadClass::kMixed, false});
   }
   for (const auto& ids : prompts) {
     result.prompt_tokens.push_back(static_cast<int64_t>(ids.size()));
@@ -206,6 +206,14 @@ ModelStatistics measure_heads(const Transformer& model, const std::vector<std::v
   result.redundancy = group_heads(correlation.correlations(), blank, options.redundancy_level);
   if (options.interactions) result.interactions = interactions.finish(options.interaction_level);
   return result;
+}
+
+std::vector<int64_t> ordinary_tokens(const Tokenizer& tokenizer, int64_t vocabulary) {
+  std::vector<int64_t> ids;
+  for (int32_t id = 0; id < std::min<int64_t>(tokenizer.size(), vocabulary); ++id) {
+    if (!tokenizer.is_special(id) && !tokenizer.piece(id).empty()) ids.push_back(id);
+  }
+  return ids;
 }
 
 }  // namespace openwork

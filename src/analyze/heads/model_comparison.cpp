@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "analyze/heads/head_classes.h"
+#include "base/error.h"
 #include "base/permutation_test.h"
 #include "base/prompt_interval.h"
-#include "base/error.h"
 
 namespace openwork {
 namespace {
@@ -109,6 +109,13 @@ std::vector<ComparisonRow> compare_statistics(const ModelStatistics& dense, cons
   const std::vector<double> corrected = correct_by_holm(p_values);
   for (size_t n = 0; n < rows.size(); ++n) rows[n].p_corrected = corrected[n];
   return rows;
+}
+
+void add_model(StatisticsReport& report, ModelStatistics model, uint64_t seed) {
+  report.models.push_back(std::move(model));
+  if (report.models.size() == 1) return;
+  const ModelStatistics &first = report.models.front(), &added = report.models.back();
+  report.comparisons.push_back({first.name, added.name, compare_statistics(first, added, seed)});
 }
 
 }  // namespace openwork

@@ -1,4 +1,5 @@
-// The numbers of one head's causal pattern on one prompt (METHOD 3), read off in one walk over its rows.
+// The numbers of one head's causal pattern on one prompt (docs/method.md, 3), read off in one walk over its
+// rows.
 //   HeadNumbers numbers = measure_pattern({pattern, tokens});
 #pragma once
 #include <cstdint>

@@ -22,8 +22,8 @@ struct PatternView {
   float at(int64_t query, int64_t key) const { return values[static_cast<size_t>(query * tokens + key)]; }
 };
 
-// `visit` sees every head once, the heads of a layer on several threads at a time, layers in order. ids [B,
-// T].
+// `visit` sees every head once, the heads of a layer on several threads at a time, layers in order.
+// ids [B, T].
 void visit_patterns(const Transformer& model, const Tensor& ids,
                     const std::function<void(const PatternView&)>& visit);
 
@@ -37,7 +37,7 @@ struct PatternSummary {
   double mass = 0;                     // mean row sum over rows i >= 1 (of the only row, where there is one)
   double peak = 0;                     // mean over those rows of the largest entry behind the first key
   std::vector<PatternCell> strongest;  // moves between tokens, 1 <= key < query: the largest, descending
-  bool blank() const;                  // mass below METHOD 3's 0.01
+  bool blank() const;                  // mass below 0.01 (docs/method.md, 3)
 };
 
 PatternSummary summarise_pattern(const PatternView& pattern, size_t strongest);

@@ -13,12 +13,13 @@ namespace openwork {
 
 // H heads, G key/value heads, d head size, D width, M the MLP's inner width, T tokens.
 struct FrozenLayer {
-  Tensor pattern;        // A [H, T, T]: softmax, times the gates where there are any
-  Tensor mix;            // [H, T, T]
-  Tensor value;          // [G d, D]
-  Tensor output;         // [D, H d]
-  Tensor kept, clipped;  // [T, G d]: 0 where a value was clipped (OLMo), else 1; what it was clipped to, else
-                         // 0. Both undefined where nothing clips
+  Tensor pattern;  // A [H, T, T]: softmax, times the gates where there are any
+  Tensor mix;      // [H, T, T]
+  Tensor value;    // [G d, D]
+  Tensor output;   // [D, H d]
+  // [T, G d]: 0 where a value was clipped (OLMo), else 1; what it was clipped to, else 0. Both undefined where
+  // nothing clips.
+  Tensor kept, clipped;
   Tensor constant;         // [T, D]: of biases, and of clipped values
   std::vector<bool> open;  // [H]: heads whose pattern is not 0 everywhere
   Tensor scale;            // [T, 1]: of norm1
@@ -55,9 +56,8 @@ Tensor fold_writing(const ModelConfig& config, const Norm& norm, const Tensor& r
 // The MLP of one layer with its slope held fixed, backward: directions g [P, n, D] into its output at the
 // first P tokens become directions into the stream it reads.
 Tensor pull_mlp(const FrozenRun& run, int64_t layer, const Tensor& g);
-// What such a direction finds at position `token` when the MLP reads nothing: its biases. g [n, D], tokens
-// [n]
-// -> [n].
+// What such a direction finds at position `token` when the MLP reads nothing: its biases.
+// g [n, D], tokens [n] -> [n].
 Tensor read_mlp_constants(const FrozenRun& run, int64_t layer, const Tensor& g, const Tensor& tokens);
 
 }  // namespace openwork

@@ -9,8 +9,6 @@
 namespace openwork {
 namespace {
 
-constexpr double kSmallestSum = 1e-10;  // of a row without effects: circuit-tracer's
-
 // Rows by level, the highest first.
 std::map<int64_t, std::vector<int64_t>, std::greater<>> group_rows(const EffectRows& effects) {
   std::map<int64_t, std::vector<int64_t>, std::greater<>> groups;
@@ -29,16 +27,6 @@ double find_threshold(const Tensor& scores, double share) {
   const double total = sums[-1].item<double>();
   const int64_t index = at::searchsorted(sums, at::tensor({share * total}, at::kDouble)).item<int64_t>();
   return sorted[std::min(index, sorted.numel() - 1)].item<double>();
-}
-
-// What each row's node passes on: its own weight and the influence on it.
-std::vector<double> row_influence(const EffectRows& effects, const Tensor& influence) {
-  std::vector<double> rows = effects.starts;
-  const double* values = influence.const_data_ptr<double>();
-  for (size_t row = 0; row < rows.size(); ++row) {
-    if (effects.columns[row] >= 0) rows[row] += values[effects.columns[row]];
-  }
-  return rows;
 }
 
 Tensor as_mask(const std::vector<bool>& flags) {
@@ -68,6 +56,15 @@ std::vector<double> accumulate_shares(const Tensor& influence) {
 }
 
 }  // namespace
+
+std::vector<double> row_influence(const EffectRows& effects, const Tensor& influence) {
+  std::vector<double> rows = effects.starts;
+  const double* values = influence.const_data_ptr<double>();
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (effects.columns[row] >= 0) rows[row] += values[effects.columns[row]];
+  }
+  return rows;
+}
 
 Tensor find_influence(const EffectRows& effects) {
   const auto options = effects.weights.options();

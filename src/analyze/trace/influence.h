@@ -23,11 +23,16 @@ struct EffectRows {
 
 Tensor find_influence(const EffectRows& effects);  // [N] double, on the CPU
 
+// What each row's node passes on: its own weight and the influence on it. [R]
+std::vector<double> row_influence(const EffectRows& effects, const Tensor& influence);
+
+inline constexpr double kSmallestSum = 1e-10;  // what the sizes of a row's effects are divided by at least
+
 struct PrunedEffects {
-  std::vector<bool> nodes;  // [N]: kept
-  Tensor links;             // [R, N] bool, on the CPU: kept; of kept nodes alone
-  std::vector<double> influence,
-      cumulative;  // [N]: cumulative: the share held by nodes that have at least as much
+  std::vector<bool> nodes;         // [N]: kept
+  Tensor links;                    // [R, N] bool, on the CPU: kept; of kept nodes alone
+  std::vector<double> influence;   // [N]
+  std::vector<double> cumulative;  // [N]: the share held by nodes that have at least as much
 };
 // `always`: columns that stay whatever their influence (embeddings). Columns that are rows too need links in
 // and out to stay; other columns need links out.

@@ -7,11 +7,10 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <regex>
 
-#include "model/head_rows.h"
 #include "analyze/trace/trace_state.h"
 #include "base/error.h"
+#include "model/head_rows.h"
 
 namespace openwork {
 namespace {
@@ -24,12 +23,11 @@ struct Change {
   double factor = 1;
 };
 
-std::optional<HeadPlace> parse_head(const std::string& name, const ModelConfig& config) {
-  std::smatch parts;
-  if (!std::regex_match(name, parts, std::regex("L([0-9]{1,9})H([0-9]{1,9})"))) return std::nullopt;
-  const HeadPlace head{std::stoll(parts[1]), std::stoll(parts[2])};
-  if (head.layer < config.layers && head.head < config.heads) return head;
-  fail_input(fmt::format("no head {}", head.name()), "trace",
+// The head a name means; none where it is no head's.
+std::optional<HeadPlace> find_head(const std::string& name, const ModelConfig& config) {
+  const std::optional<HeadPlace> head = parse_head_place(name);
+  if (!head || (head->layer < config.layers && head->head < config.heads)) return head;
+  fail_input(fmt::format("no head {}", head->name()), "trace",
              fmt::format("the model has {} layers of {} heads", config.layers, config.heads));
 }
 
@@ -151,7 +149,7 @@ TraceIntervention Tracer::intervene(const std::string& node, double factor) {
   TraceState& state = *state_;
   TraceIntervention found{.node = node, .factor = factor};
   Change change;
-  if (const auto head = parse_head(node, state.run.config())) {
+  if (const auto head = find_head(node, state.run.config())) {
     change.head = head;
     change.factor = factor;
     found.predicted = (factor - 1) * read_head(state, *head);

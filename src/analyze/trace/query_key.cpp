@@ -11,9 +11,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "model/head_rows.h"
 #include "analyze/trace/trace_state.h"
 #include "base/error.h"
+#include "model/head_rows.h"
 #include "model/rotary.h"
 
 namespace openwork {

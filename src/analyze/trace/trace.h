@@ -1,6 +1,7 @@
-// Tracing one prompt (METHOD 5): which features, at which tokens and layers, make the next token, and which
-// heads carry them from token to token. With attention patterns, norm scales and active features held as the
-// prompt has them, the model is linear, and the direct effect of a source node on a target node is a number:
+// Tracing one prompt (docs/method.md, 5): which features, at which tokens and layers, make the next token,
+// and which heads carry them from token to token. With attention patterns, norm scales and active features
+// held as the prompt has them, the model is linear, and the direct effect of a source node on a target node
+// is a number:
 //   1. run       the prompt once, keeping patterns, scales, MLP inputs and outputs, features
 //   2. attribute a target's reading direction, carried backward through residual stream and attention, meets
 //                every source: effects = direction . what the source writes; they sum to the pre-activation
@@ -31,9 +32,10 @@ struct TraceSettings {
   int64_t max_nodes = 2000;      // attributed to, besides the targets
   double node_threshold = 0.8, edge_threshold = 0.98;
   int64_t memory =
-      int64_t{8} << 30;  // bytes the tracing may use besides the model; fails before it starts otherwise
-  int64_t active_features = 64;  // per token and layer, that bytes_needed reckons with; what the prompt has
-                                 // in fact is reckoned with once it has been run
+      int64_t{8} << 30;  // bytes besides the model; where it takes more, it fails before it starts
+  // Per token and layer, that bytes_needed reckons with; what the prompt has in fact is reckoned with once it has
+  // been run.
+  int64_t active_features = 64;
 };
 
 class Tracer {

@@ -8,6 +8,7 @@
 
 #include "analyze/trace/head_shares.h"
 #include "analyze/trace/trace_state.h"
+#include "analyze/trace/trace_worth.h"
 #include "base/parallel.h"
 
 namespace openwork {
@@ -56,6 +57,7 @@ class GraphBuilder {
     graph_.node_threshold = state_.settings.node_threshold;
     graph_.edge_threshold = state_.settings.edge_threshold;
     graph_.sums = effects_.sums;
+    if (state_.transcoders != nullptr) score();
     add_nodes();
     add_links();
     share_links();
@@ -63,6 +65,7 @@ class GraphBuilder {
   }
 
  private:
+  void score();
   void add_nodes();
   void add_links();
   void share_links();
@@ -75,6 +78,13 @@ class GraphBuilder {
   TraceGraph graph_;
   std::vector<int64_t> node_of_column_, node_of_row_;  // of Candidates into the graph; -1: not in it
 };
+
+void GraphBuilder::score() {
+  std::vector<TraceNodeKind> kinds;
+  for (const int64_t column : candidates_.sources) kinds.push_back(state_.sources.node(column).kind);
+  graph_.worth = score_effects(candidates_.rows, kinds);
+  measure_replaced(state_, *graph_.worth);
+}
 
 void GraphBuilder::add_nodes() {
   const EffectRows& rows = candidates_.rows;
@@ -139,7 +149,11 @@ void GraphBuilder::add_links() {
   });
 }
 
-// The heads of every link between two tokens, sources in batches, all targets at once.
+// The heads of every link between two tokens, sources in batches, all targets at once. Indices: `targets` and
+// `sources` hold nodes of the graph, targets in order of their tokens (share_by_heads wants that), and
+// `place[node]` is a target's index in them; links_of[node] holds the links that leave a source. A batch of
+// shares is [layers * heads, targets, batch], source n of it being sources[first + n]: flattened over its
+// last two dimensions, the shares of source n's link into target t stand in column t * batch + n.
 void GraphBuilder::share_links() {
   const auto moves = [&](const TraceLink& link) {
     return graph_.nodes[static_cast<size_t>(link.source)].position <

@@ -1,8 +1,40 @@
 #include "analyze/trace/trace_records.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
+#include "base/correlation.h"
+
 namespace openwork {
+namespace {
+
+std::optional<int64_t> parse_count(std::string_view text) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && next == end && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+const char* kind_name(TraceNodeKind kind) {
+  switch (kind) {
+    case TraceNodeKind::kEmbedding:
+      return "embedding";
+    case TraceNodeKind::kFeature:
+      return "feature";
+    case TraceNodeKind::kMlp:
+      return "mlp";
+    case TraceNodeKind::kError:
+      return "error";
+    case TraceNodeKind::kBias:
+      return "bias";
+    case TraceNodeKind::kLogit:
+      return "logit";
+  }
+  return "";
+}
 
 std::string TraceNode::name() const {
   const std::string layer_text = std::to_string(layer), place = "@" + std::to_string(position);
@@ -39,6 +71,51 @@ std::vector<double> parts_in_answer(const TraceGraph& graph) {
     parts.push_back(incoming[n] > 0 ? weight / incoming[n] : 0);
   }
   return parts;
+}
+
+size_t first_target(const TraceGraph& graph) {
+  const auto target = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                   [](const TraceNode& node) { return node.kind == TraceNodeKind::kLogit; });
+  return static_cast<size_t>(target - graph.nodes.begin());
+}
+
+std::vector<size_t> strongest_nodes(const TraceGraph& graph, int64_t most) {
+  std::vector<size_t> order;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.nodes[n].kind != TraceNodeKind::kLogit) order.push_back(n);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return graph.nodes[a].influence > graph.nodes[b].influence; });
+  order.resize(std::min(order.size(), static_cast<size_t>(most)));
+  return order;
+}
+
+std::string PatternEntry::name() const {
+  return head.name() + ":" + std::to_string(query) + "<-" + std::to_string(key);
+}
+
+std::optional<PatternEntry> parse_pattern_entry(std::string_view text) {
+  const size_t colon = text.find(':'), arrow = text.find("<-");
+  if (colon == std::string_view::npos || arrow == std::string_view::npos || arrow < colon)
+    return std::nullopt;
+  const auto head = parse_head_place(text.substr(0, colon));
+  const auto query = parse_count(text.substr(colon + 1, arrow - colon - 1)),
+             key = parse_count(text.substr(arrow + 2));
+  if (!head || !query || !key || *key > *query) return std::nullopt;
+  return PatternEntry{*head, *query, *key};
+}
+
+InterventionAgreement compare_interventions(const std::vector<TraceIntervention>& interventions) {
+  InterventionAgreement agreement;
+  std::vector<float> predicted, measured;
+  for (const TraceIntervention& change : interventions) {
+    agreement.same_sign += (change.predicted < 0) == (change.measured < 0);
+    predicted.push_back(static_cast<float>(change.predicted));
+    measured.push_back(static_cast<float>(change.measured));
+  }
+  agreement.count = static_cast<int64_t>(interventions.size());
+  agreement.correlation = agreement.count < 3 ? std::nan("") : pearson_correlation(predicted, measured);
+  return agreement;
 }
 
 }  // namespace openwork

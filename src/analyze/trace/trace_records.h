@@ -1,9 +1,12 @@
-// What tracing one prompt finds (METHOD 5), as plain data: the nodes that make the target's logit, the direct
-// effects between them, and the heads that carry each effect from token to token. Made by analyze/trace/trace.h;
-// drawn by draw/trace_diagram.h; written as graph JSON by report/trace_graph.h. No torch here.
+// What tracing one prompt finds (docs/method.md, 5), as plain data: the nodes that make the target's logit,
+// the direct effects between them, and the heads that carry each effect from token to token. Made by
+// analyze/trace/trace.h; drawn by draw/trace_diagram.h; written as graph JSON by report/trace_graph.h. No
+// torch here.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/head_place.h"
@@ -18,21 +21,22 @@ enum class TraceNodeKind {
   kBias,       // what biases add at a token and layer: of attention, decoders, norms, encoders, logits
   kLogit,      // a target: the logit of a token at the last position
 };
+const char* kind_name(TraceNodeKind kind);  // "embedding", "feature", "mlp", "error", "bias", "logit"
 
 struct TraceNode {
   TraceNodeKind kind = TraceNodeKind::kEmbedding;
   int64_t layer = -1;  // -1: embeddings; the number of layers: logits
   int64_t position = 0;
   int64_t feature = -1;  // of a feature: its number; of a logit or an embedding: the token
-  double value = 0;  // a feature's activation; a logit; an MLP's share of the first target (trace.h); of an
-                     // embedding, error or bias: its direct effect on the first target
+  // A feature's activation; a logit; an MLP's share of the first target (trace_targets.h); of an embedding,
+  // error or bias: its direct effect on the first target.
+  double value = 0;
   double influence = 0;  // on the targets, over all paths, normalised as circuit-tracer does: in [0, 1]
   double cumulative =
       0;  // share of all influence that nodes at least as influential hold: viewers' "influence"
   double probability = 0;  // of a logit's token
 
-  // L3F512@7, M3@7 (an MLP), E3@7 (an error), T@7 (an embedding), B3@7 (a bias), 412 (a logit: its token's
-  // id)
+  // L3F512@7, M3@7 (an MLP), E3@7 (an error), T@7 (an embedding), B3@7 (a bias), 412 (a logit: its token)
   std::string name() const;
 };
 
@@ -57,6 +61,18 @@ struct SumCheck {
   int64_t targets = 0, links = 0;
 };
 
+// What a graph is worth where transcoders stand in for MLPs. The first two are circuit-tracer's scores, of
+// all nodes attributed to, before pruning; biases, which it does not have as nodes, are left out of those.
+struct TraceWorth {
+  double replacement = 0;  // of the influence that ends in tokens and errors, what ends in tokens
+  double completeness =
+      0;                   // of the effects on all nodes, each node at its influence, what is not from errors
+  double error_share = 0;  // of all influence that ends (in tokens, errors and biases), what ends in errors
+  // Nats per token of the prompt itself, as the model has it and with all MLPs replaced; NaN of a prompt of one token.
+  double model_loss = 0, replaced_loss = 0;
+  double replaced_probability = 0;  // of the first target with all MLPs replaced
+};
+
 struct TraceGraph {
   std::vector<std::string> tokens;  // of the prompt, as text: filled in by those who have the tokenizer
   std::vector<int64_t> ids;
@@ -67,7 +83,18 @@ struct TraceGraph {
   int64_t nodes_attributed = 0;  // to which effects were computed (--max-nodes)
   double node_threshold = 0.8, edge_threshold = 0.98;
   SumCheck sums;
+  std::optional<TraceWorth> worth;  // none: MLPs are nodes, nothing is replaced
 };
+
+// By node of a graph: what a feature is about, in a word or two, and the token of a logit or an embedding as
+// text; "" where nobody knows. None at all: nobody knows anything.
+using NodeLabels = std::vector<std::string>;
+
+// The node of the first target; every graph has one.
+size_t first_target(const TraceGraph& graph);
+
+// Nodes by influence, the largest first, targets left out; at most `most`.
+std::vector<size_t> strongest_nodes(const TraceGraph& graph, int64_t most);
 
 // By node: what one unit of effect on it is worth to the answer. Times a link's weight it is the link's part
 // in what reaches the answer: the share it has of all that reaches its target, times the target's own
@@ -86,6 +113,16 @@ struct HeadExplanation {
   std::vector<HeadShare> flows;         // what passes through each head on any move of those effects, signed
 };
 
+// One entry of a head's pattern: what the query's token takes from the key's.
+struct PatternEntry {
+  HeadPlace head;
+  int64_t query = 0, key = 0;
+
+  std::string name() const;  // L5H1:8<-5
+};
+// Empty where the text has another form, or the key comes after the query.
+std::optional<PatternEntry> parse_pattern_entry(std::string_view text);
+
 // A pattern entry's score before softmax, as sums over pairs of nodes: one in the query, one in the key.
 struct QueryKeyPair {
   int64_t query_node = 0, key_node = 0;  // into the graph's nodes; -1: all that is not in it
@@ -94,6 +131,7 @@ struct QueryKeyPair {
 struct QueryKeyAttribution {
   HeadPlace head;
   int64_t query = 0, key = 0;
+  std::string name() const { return PatternEntry{head, query, key}.name(); }
   double score = 0;                 // c q . k
   std::vector<QueryKeyPair> pairs;  // largest first by size
 };
@@ -106,5 +144,12 @@ struct TraceIntervention {
   double frozen = 0;     // measured with patterns, norms and other nodes held fixed
   double measured = 0;   // measured with everything free to follow
 };
+
+// Of several interventions: how many moved the logit the way the graph predicted, and how closely.
+struct InterventionAgreement {
+  int64_t same_sign = 0, count = 0;
+  double correlation = 0;  // Pearson's, predicted against measured; NaN below three
+};
+InterventionAgreement compare_interventions(const std::vector<TraceIntervention>& interventions);
 
 }  // namespace openwork

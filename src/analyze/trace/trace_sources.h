@@ -58,8 +58,8 @@ class TraceSources {
   const FrozenRun& run_;
   const Transcoders* transcoders_;
   std::vector<Active> active_;
-  std::vector<Tensor> errors_,
-      output_constants_;  // per layer [T, D], [D]; the latter undefined where nothing is
+  std::vector<Tensor> errors_;            // per layer [T, D]
+  std::vector<Tensor> output_constants_;  // per layer [D]; undefined where nothing is
   std::vector<TraceNode> nodes_;
   int64_t first_source_only_ = 0, first_error_ = 0, first_embedding_ = 0, first_bias_ = 0;
   Tensor tokens_;                  // 0, 1, ..., T - 1

@@ -15,7 +15,8 @@ ModelConfig read_config(const ConfigReader& reader) {
   config.vocabulary = reader.positive("vocab_size");
   config.context = reader.positive_or("n_positions", 1024);
   if (config.width % config.heads != 0) {
-    reader.refuse("n_embd", std::to_string(config.width), "a multiple of n_head " + std::to_string(config.heads));
+    reader.refuse("n_embd", std::to_string(config.width),
+                  "a multiple of n_head " + std::to_string(config.heads));
   }
   config.head_size = config.width / config.heads;
   config.positions = Positions::kLearned;

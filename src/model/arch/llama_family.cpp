@@ -25,7 +25,8 @@ ModelConfig read_llama_family_config(const ConfigReader& reader, int64_t context
   config.mlp_bias = reader.flag_or("mlp_bias", false);
   config.tied = reader.flag_or("tie_word_embeddings", false);
   config.padding_token = reader.optional_id("pad_token_id");
-  if (config.padding_token && *config.padding_token < 0) *config.padding_token += config.vocabulary;  // counts from the end
+  if (config.padding_token && *config.padding_token < 0)
+    *config.padding_token += config.vocabulary;  // counts from the end
   if (config.padding_token && (*config.padding_token < 0 || *config.padding_token >= config.vocabulary)) {
     config.padding_token.reset();
   }
@@ -51,18 +52,13 @@ const NameTable& llama_family_names() {
 }
 
 const NameTable& llama_family_gguf_names() {
-  static const NameTable kNames = {{Role::kEmbedding, "token_embd"},
-                                   {Role::kNorm1, "blk.{}.attn_norm"},
-                                   {Role::kQuery, "blk.{}.attn_q"},
-                                   {Role::kKey, "blk.{}.attn_k"},
-                                   {Role::kValue, "blk.{}.attn_v"},
-                                   {Role::kAttentionOutput, "blk.{}.attn_output"},
-                                   {Role::kNorm2, "blk.{}.ffn_norm"},
-                                   {Role::kGate, "blk.{}.ffn_gate"},
-                                   {Role::kUp, "blk.{}.ffn_up"},
-                                   {Role::kDown, "blk.{}.ffn_down"},
-                                   {Role::kFinalNorm, "output_norm"},
-                                   {Role::kUnembedding, "output"}};
+  static const NameTable kNames = {
+      {Role::kEmbedding, "token_embd"},  {Role::kNorm1, "blk.{}.attn_norm"},
+      {Role::kQuery, "blk.{}.attn_q"},   {Role::kKey, "blk.{}.attn_k"},
+      {Role::kValue, "blk.{}.attn_v"},   {Role::kAttentionOutput, "blk.{}.attn_output"},
+      {Role::kNorm2, "blk.{}.ffn_norm"}, {Role::kGate, "blk.{}.ffn_gate"},
+      {Role::kUp, "blk.{}.ffn_up"},      {Role::kDown, "blk.{}.ffn_down"},
+      {Role::kFinalNorm, "output_norm"}, {Role::kUnembedding, "output"}};
   return kNames;
 }
 

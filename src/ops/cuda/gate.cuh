@@ -1,4 +1,5 @@
-// One edge's gate, forward and backward, in METHOD's names. With E = exp(g), u the edge's uniform number:
+// One edge's gate, forward and backward, in the names of docs/method.md, 1. With E = exp(g), u the edge's
+// uniform number:
 //   sigmoid(g) = E / (1 + E)              open when hard:    g > 0
 //   s = u E / (u E + (1 - u))             open when sampled: u > sigmoid(-g), that is u E > 1 - u
 // E comes without a second exponential: E_ij = P_ij * odds_i, where odds = exp(offset) with offset = b + the

@@ -1,4 +1,4 @@
-// The plain kernels: METHOD's formulas in float32, one warp to two rows, one lane to an edge. They take any
+// The plain kernels: docs/method.md, 1 in float32, one warp to two rows, one lane to an edge. They take any
 // element, head size and scale, and are what the fast kernels are checked against. Each walks tiles of 32
 // rows staged in shared memory as float32:
 //   forward   rows are queries, tiles are keys: first the log-sum-exp, then gates and output

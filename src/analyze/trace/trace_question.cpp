@@ -1,0 +1,84 @@
+#include "analyze/trace/trace_question.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace openwork {
+namespace {
+
+std::optional<int64_t> parse_position(const std::string& text) {
+  int64_t position = 0;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, position);
+  return error == std::errc() && next == end ? std::optional(position) : std::nullopt;
+}
+
+// The token that holds the last byte of the word where it stands last in the text.
+int64_t find_word(const TracedModel& traced, const TracePrompt& prompt, const std::string& word,
+                  const std::string& option) {
+  const size_t at = prompt.text.rfind(word);
+  if (at == std::string::npos || prompt.text.empty()) {
+    fail_input(fmt::format("'{}' is neither a position nor a word of the prompt", printable(word, 60)),
+               option, fmt::format("give a position from 0 to {}, or a word", prompt.ids.size() - 1));
+  }
+  size_t seen = 0;
+  for (size_t n = static_cast<size_t>(traced.count_beginning(prompt.ids)); n < prompt.ids.size(); ++n) {
+    seen += traced.tokenizer->piece(static_cast<int32_t>(prompt.ids[n])).size();
+    if (seen >= at + word.size()) return static_cast<int64_t>(n);
+  }
+  return static_cast<int64_t>(prompt.ids.size()) - 1;
+}
+
+std::optional<int64_t> read_position(const TracedModel& traced, const TracePrompt& prompt,
+                                     const std::string& text, const std::string& option) {
+  if (text.empty()) return std::nullopt;
+  const std::optional<int64_t> position = parse_position(text);
+  if (!position) return find_word(traced, prompt, text, option);
+  if (*position < 0 || *position >= static_cast<int64_t>(prompt.ids.size())) {
+    fail_input(fmt::format("position {} of a prompt of {} tokens", *position, prompt.ids.size()), option,
+               fmt::format("positions are 0 to {}", prompt.ids.size() - 1));
+  }
+  return position;
+}
+
+int64_t read_target(const TracedModel& traced, const std::string& text) {
+  if (!traced.tokenizer) {
+    if (const std::optional<int64_t> id = parse_position(text)) return *id;
+    fail_input(fmt::format("'{}' cannot be tokenised: the model has no tokenizer", printable(text, 60)),
+               "--target", "give a token's id");
+  }
+  const std::vector<int32_t> ids = traced.tokenizer->encode(text);
+  if (ids.size() == 1) return ids.front();
+  std::string pieces;
+  for (const int32_t id : ids)
+    pieces += fmt::format("{}'{}'", pieces.empty() ? "" : " ", printable(traced.tokenizer->piece(id), 30));
+  fail_input(fmt::format("'{}' is not one token but {}{}", printable(text, 60), ids.size(),
+                         ids.empty() ? "" : ": " + pieces),
+             "--target", "give one token, with its space where it has one");
+}
+
+}  // namespace
+
+TracePrompt read_trace_prompt(const TracedModel& traced, const std::vector<int64_t>& ids,
+                              const std::string& text, const TraceQuestion& question) {
+  TracePrompt prompt{ids, {}, text, {}, {}};
+  for (const std::string& target : question.targets) {
+    const int64_t id = read_target(traced, target);
+    if (std::find(prompt.targets.begin(), prompt.targets.end(), id) == prompt.targets.end())
+      prompt.targets.push_back(id);
+  }
+  prompt.from = read_position(traced, prompt, question.from, "--from");
+  prompt.to = read_position(traced, prompt, question.to, "--to");
+  const int64_t to = prompt.to.value_or(static_cast<int64_t>(ids.size()) - 1);
+  if (prompt.from && *prompt.from >= to) {
+    fail_input(fmt::format("from position {} to position {}", *prompt.from, to), "--from, --to",
+               "something moves from an earlier token to a later one");
+  }
+  return prompt;
+}
+
+}  // namespace openwork

@@ -1,0 +1,140 @@
+#include "cli/trace_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace openwork {
+namespace {
+
+// NODE=X
+NodeChange parse_boost(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  double factor = 0;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = equals == std::string::npos
+                                 ? std::from_chars_result{text.data(), std::errc::invalid_argument}
+                                 : std::from_chars(text.data() + equals + 1, end, factor);
+  if (error != std::errc() || next != end || !std::isfinite(factor))
+    fail_input(fmt::format("'{}' is not NODE=X", printable(text, 60)), "--boost",
+               "write it like L3F512@7=2 or L5H1=1.5");
+  return {text.substr(0, equals), factor};
+}
+
+bool names_feature(const std::string& node) {
+  return node.starts_with('L') && node.find('F') != std::string::npos;
+}
+
+void add_questions(CLI::App& verb, TraceOptions& options) {
+  verb.add_option("--target", options.question.targets,
+                  "the token whose logit is traced (default: the most likely); again for more")
+      ->type_name("TOKEN")
+      ->allow_extra_args(false);
+  verb.add_option("--from", options.question.from,
+                  "key position, or a word of the prompt (default: where most is moved from)")
+      ->type_name("POS");
+  verb.add_option("--to", options.question.to, "query position (default: the last)")->type_name("POS");
+  verb.add_option("--explain", options.settings.explain,
+                  "share of what moves that the counted heads must carry")
+      ->type_name("X")
+      ->check(between(0.01, 1.0))
+      ->capture_default_str();
+  verb.add_option("--ablate", options.ablate,
+                  "take out a node (L3F512@7, M3@7, E3@7, T@7) or a head (L5H1) and see; again for more")
+      ->type_name("NODE")
+      ->allow_extra_args(false);
+  verb.add_option("--boost", options.boost, "multiply one by X and see; again for more")
+      ->type_name("NODE=X")
+      ->allow_extra_args(false);
+  verb.add_option("--query-key", options.scores, "a pattern entry's score as pairs of nodes; again for more")
+      ->type_name("L5H1:8<-5")
+      ->allow_extra_args(false);
+}
+
+void add_settings(CLI::App& verb, TraceOptions& options) {
+  verb.add_option(
+          "--transcoder", options.transcoders,
+          "transcoder folder, one per model in their order; none: MLPs are nodes (default: the models' own)")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  verb.add_option("--max-nodes", options.settings.max_nodes, "attribute to the N most influential nodes")
+      ->type_name("N")
+      ->check(between(1, 1 << 20))
+      ->capture_default_str();
+  verb.add_option("--memory", options.memory, "GiB that tracing may take besides the model")
+      ->type_name("X")
+      ->check(between(0.001, 4096.0))
+      ->capture_default_str();
+  verb.add_option("--top", options.top, "nodes and pairs listed")
+      ->type_name("N")
+      ->check(between(1, 100000))
+      ->capture_default_str();
+  verb.add_option("--graph", options.graph,
+                  "write the graph for public viewers; of several models F-MODEL.json each")
+      ->type_name("F.json");
+  verb.add_option("--features-out", options.features_out,
+                  "write what is known of the graph's features, a file each, for viewers")
+      ->type_name("DIR");
+  add_figure_file(verb, options.figure);
+}
+
+}  // namespace
+
+void add_trace_options(CLI::App& verb, TraceOptions& options) {
+  verb.add_option("MODEL... PROMPT", options.words, "one or more models, then the text")
+      ->type_name("")
+      ->required()
+      ->expected(1, 64);
+  verb.add_option(
+          "--prompts", options.source.prompts,
+          "many prompts, JSONL of {\"prompt\", \"target\", \"from\", \"to\"}: heads needed, with intervals")
+      ->type_name("FILE");
+  verb.add_option("--tokens", options.source.tokens, "token ids instead of a text")->type_name("1,2,3");
+  verb.add_option("--tokens-file", options.source.tokens_file, "JSON file [[id, ...]] of one prompt")
+      ->type_name("FILE");
+  add_questions(verb, options);
+  add_settings(verb, options);
+}
+
+void check_trace_options(const TraceOptions& options, const std::vector<std::string>& models) {
+  if (!options.figure.out.empty()) check_figure_output(options.figure);
+  const bool many = !options.source.prompts.empty();
+  const bool single_prompt_only = !options.question.targets.empty() || !options.ablate.empty() ||
+                                  !options.boost.empty() || !options.scores.empty() ||
+                                  !options.question.from.empty() || !options.question.to.empty() ||
+                                  !options.graph.empty() || !options.figure.out.empty();
+  if (many && single_prompt_only) {
+    fail_input("many prompts with an option for one", "--prompts",
+               "leave out --target, --from, --to, --ablate, --boost, --query-key, --graph and --out: the "
+               "file says where to look");
+  }
+  if (models.size() < 2) return;
+  for (const auto* nodes : {&options.ablate, &options.boost}) {
+    for (const std::string& node : *nodes) {
+      if (names_feature(node))
+        fail_input(fmt::format("a feature, {}, of several models", printable(node, 60)), "--ablate, --boost",
+                   "features are one model's own: trace one model, or change heads and tokens");
+    }
+  }
+}
+
+void settle_trace_options(TraceOptions& options) {
+  constexpr double kGibibyte = 1 << 30;
+  PromptTraceSettings& settings = options.settings;
+  settings.memory = static_cast<int64_t>(options.memory * kGibibyte);
+  settings.pairs = static_cast<size_t>(options.top);
+  for (const std::string& node : options.ablate) settings.changes.push_back({node, 0});
+  for (const std::string& text : options.boost) settings.changes.push_back(parse_boost(text));
+  for (const std::string& text : options.scores) {
+    const std::optional<PatternEntry> entry = parse_pattern_entry(text);
+    if (!entry)
+      fail_input(fmt::format("'{}' is no pattern entry", printable(text, 60)), "--query-key",
+                 "write it like L5H1:8<-5, the key not after the query");
+    settings.scores.push_back(*entry);
+  }
+}
+
+}  // namespace openwork

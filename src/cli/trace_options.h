@@ -1,0 +1,34 @@
+// The options of `trace`, and what they say in plain settings.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "analyze/trace/model_trace.h"
+#include "cli/common.h"
+#include "cli/figure_options.h"
+#include "cli/prompt_source.h"
+
+namespace openwork {
+
+struct TraceOptions {
+  CommonOptions common;
+  std::vector<std::string> words;  // MODEL... and, last, PROMPT unless tokens are given otherwise
+  PromptSourceOptions source;
+  TraceQuestion question;
+  PromptTraceSettings settings;
+  std::vector<std::string> transcoders, ablate, boost, scores;
+  std::string graph, features_out;
+  FigureFile figure;  // none unless asked for
+  double memory = 8;  // GiB
+  int64_t top = 10;
+};
+
+void add_trace_options(CLI::App& verb, TraceOptions& options);
+
+// Fails where options do not fit together: before any model is opened.
+void check_trace_options(const TraceOptions& options, const std::vector<std::string>& models);
+
+// What the options say, in options.settings.
+void settle_trace_options(TraceOptions& options);
+
+}  // namespace openwork

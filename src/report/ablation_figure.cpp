@@ -1,0 +1,39 @@
+#include "report/ablation_figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "draw/heat_map.h"
+
+namespace openwork {
+
+draw::Figure draw_effects(const TaskRecord& task) {
+  double high = 0;
+  for (const TaskModel& model : task.models) {
+    for (const auto& layer : model.effects) {
+      for (const double effect : layer) high = std::max(high, std::abs(effect));
+    }
+  }
+  std::vector<draw::Figure> maps;
+  for (const TaskModel& model : task.models) {
+    draw::HeatMap map;
+    map.caption.title = model.name;
+    map.value_name = "effect";
+    map.values = model.effects;
+    map.high = high;
+    for (size_t layer = 0; layer < model.effects.size(); ++layer)
+      map.rows.push_back(fmt::format("L{}", layer));
+    for (size_t head = 0; head < model.effects[0].size(); ++head)
+      map.columns.push_back(fmt::format("H{}", head));
+    maps.push_back(draw::draw_heat_map(map));
+  }
+  draw::Caption caption;
+  caption.title = fmt::format("What each head is worth on {}", task.task);
+  caption.note = fmt::format("{} lost when the head alone is ablated ({}), mean over {} prompts.",
+                             task.metric, task.ablation, task.prompts);
+  return draw::arrange_figures(std::move(maps), 2, caption);
+}
+
+}  // namespace openwork

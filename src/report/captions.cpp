@@ -1,0 +1,65 @@
+#include "report/captions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "draw/token_marks.h"
+
+namespace openwork {
+namespace {
+
+// A prompt as a title has it: spaces as spaces, everything else that would not show as marks.
+std::string shorten(const std::string& text) {
+  std::string out;
+  for (size_t from = 0; from <= text.size() && out.size() < 140;) {
+    const size_t to = std::min(text.find(' ', from), text.size());
+    const std::string_view piece = std::string_view(text).substr(from, to - from);
+    out += (from > 0 ? " " : "") + (piece.empty() ? std::string() : draw::mark_token(piece, 60));
+    from = to + 1;
+    if (out.size() >= 140 && from <= text.size()) out += " …";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string short_name(const std::string& model) {
+  const std::filesystem::path path(model);
+  if (!std::filesystem::exists(path)) return model;  // a built-in, a hub id or a pair
+  const std::string last = path.filename().string();
+  return last.empty() || last == "." ? path.parent_path().filename().string() : last;
+}
+
+std::string title_model(const std::string& model, bool gated) {
+  return short_name(model) + (gated ? " (gated)" : "");
+}
+
+std::string describe_protocol(const nlohmann::json& protocol) {
+  std::string text = protocol["program"].get<std::string>();
+  for (const nlohmann::json& model : protocol["models"]) {
+    // What tells an adapted model from its base.
+    const nlohmann::json& own = model.contains("adapter") ? model["adapter"] : model;
+    text += fmt::format("; {} {}", short_name(model["name"].get<std::string>()),
+                        own["sha256"].get<std::string>().substr(0, 12));
+  }
+  return text + fmt::format("; {} {}, bos {}, seed {}.", protocol["device"].get<std::string>(),
+                            protocol["dtype"].get<std::string>(), protocol["bos"].get<std::string>(),
+                            protocol["seed"].get<uint64_t>());
+}
+
+std::string describe_prompts(const std::vector<std::string>& texts, size_t prompts, size_t tokens) {
+  if (prompts > 1) return fmt::format("mean of {} prompts of {} tokens", prompts, tokens);
+  const std::string count = fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
+  return texts.empty() ? count : fmt::format("“{}” ({})", shorten(texts.front()), count);
+}
+
+std::vector<std::string> mark_tokens(const std::vector<std::string>& pieces) {
+  std::vector<std::string> marks;
+  for (const std::string& piece : pieces) marks.push_back(draw::mark_token(piece));
+  return marks;
+}
+
+}  // namespace openwork

@@ -1,0 +1,25 @@
+// The words that stand around a figure: what a model is called, which prompts it was shown, how it was made.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace openwork {
+
+// A model as a figure names it: the folder's or file's own name where a path was given.
+std::string short_name(const std::string& model);
+
+// The title above a model's part of a figure: its short name, and whether it is gated.
+std::string title_model(const std::string& model, bool gated);
+
+// "openwork 0.1.0; openwork-8m 3f2a91c04d5e; cpu fp32, bos auto, seed 0.": the line under a figure.
+std::string describe_protocol(const nlohmann::json& protocol);
+
+// A subtitle: “When Mary and John ...” (15 tokens), "mean of 24 prompts of 15 tokens" where there are several,
+// and "15 tokens" where only tokens are known (no texts). All prompts have `tokens` tokens.
+std::string describe_prompts(const std::vector<std::string>& texts, size_t prompts, size_t tokens);
+
+// A prompt's tokens as axes show them.
+std::vector<std::string> mark_tokens(const std::vector<std::string>& pieces);
+
+}  // namespace openwork

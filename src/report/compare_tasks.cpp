@@ -1,0 +1,83 @@
+#include "report/compare_tasks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "report/captions.h"
+#include "report/circuit_json.h"
+#include "report/circuit_record.h"
+
+namespace openwork {
+namespace {
+
+// A task's own name in files: copy, or a JSONL file's name without its folder and ending.
+std::string name_in_files(const std::string& task) {
+  return std::filesystem::path(task).stem().string();
+}
+
+}  // namespace
+
+TaskComparison::TaskComparison(const std::vector<std::string>& tasks, int64_t prompts, uint64_t seed)
+    : names_(tasks), asked_for_(!tasks.empty()), prompts_(prompts) {
+  settings_.seed = seed;
+  if (names_.empty()) names_ = {"copy"};
+  if (names_ == std::vector<std::string>{"none"}) names_.clear();
+  for (const std::string& name : names_) {
+    if (is_built_in_task(name) || std::filesystem::exists(name)) continue;
+    fail_input(fmt::format("no task '{}'", printable(name, 60)), "--task",
+               fmt::format("use {}, none, or a JSONL file", fmt::join(built_in_tasks(), ", ")));
+  }
+}
+
+void TaskComparison::add_task(const Transformer& model, const std::string& name,
+                              const TaskVocabulary& vocabulary, const std::string& task_name) {
+  const Task task = make_task(task_name, vocabulary, prompts_, settings_.seed);
+  Sweep sweep("", {});
+  OneTask& known = tasks_[task_name];
+  known.models.push_back(find_circuits(model, short_name(name), {task},
+                                       {.settings = settings_, .drawn_edges = kDrawnEdges}, sweep));
+  known.task = task;
+}
+
+void TaskComparison::add_model(const Transformer& model, const std::string& name,
+                               const TaskVocabulary& vocabulary) {
+  for (const std::string& task : names_) {
+    if (tasks_[task].left_out) continue;
+    note(fmt::format("circuit {} {}", short_name(name), task));
+    try {
+      add_task(model, name, vocabulary, task);
+    } catch (const Error& error) {
+      if (asked_for_) throw;
+      note(fmt::format("the task {} is left out: {}", task, error.what()));
+      tasks_[task].left_out = true;
+    }
+  }
+}
+
+nlohmann::json TaskComparison::describe() const {
+  nlohmann::json tasks = nlohmann::json::array();
+  for (const std::string& name : names_) {
+    if (!tasks_.at(name).left_out) tasks.push_back(describe_task(*tasks_.at(name).task));
+  }
+  return {{"tasks", tasks},
+          {"ablation", ablation_name(settings_.ablation)},
+          {"threshold", settings_.threshold},
+          {"order", "exact effects, largest first"}};
+}
+
+std::vector<TaskRecord> TaskComparison::finish() const {
+  std::vector<TaskRecord> records;
+  for (const std::string& name : names_) {
+    const OneTask& task = tasks_.at(name);
+    if (task.left_out) continue;
+    records.push_back(make_task_record(is_built_in_task(name) ? name : name_in_files(name), *task.task,
+                                       task.models, settings_));
+  }
+  return records;
+}
+
+}  // namespace openwork

@@ -1,0 +1,43 @@
+#include "report/scatter_figure.h"
+
+#include "report/captions.h"
+
+namespace openwork {
+namespace {
+
+std::vector<std::string> names_of(const HeadScatter& scatter) {
+  std::vector<std::string> names;
+  for (const HeadPlace& place : scatter.places) names.push_back(place.name());
+  return names;
+}
+
+}  // namespace
+
+draw::ScatterBlock make_scatter_block(const HeadScatter& scatter, const std::string& title) {
+  return {title,           names_of(scatter), scatter.values,
+          scatter.pearson, scatter.spearman,  scatter.gated ? draw::kSparse : draw::kDense};
+}
+
+draw::ScatterMatrix make_scatter_matrix(const std::vector<HeadScatter>& models, const std::string& subtitle,
+                                        const std::string& protocol) {
+  draw::ScatterMatrix matrix;
+  matrix.caption.title = "Head against head";
+  matrix.caption.subtitle = subtitle;
+  matrix.caption.note =
+      "Attention weights at all causal pairs of tokens, the mean over prompts. In the upper half: Pearson's "
+      "correlation, and Spearman's (ρ). "
+      "Histograms count pairs, logarithmically. " +
+      protocol;
+  for (const HeadScatter& model : models)
+    matrix.blocks.push_back(make_scatter_block(model, title_model(model.name, model.gated)));
+  return matrix;
+}
+
+nlohmann::json to_json(const HeadScatter& scatter) {
+  return {{"name", scatter.name},       {"gated", scatter.gated},
+          {"heads", names_of(scatter)}, {"tokens", scatter.tokens},
+          {"prompts", scatter.prompts}, {"pairs", scatter.values.front().size()},
+          {"pearson", scatter.pearson}, {"spearman", scatter.spearman}};
+}
+
+}  // namespace openwork

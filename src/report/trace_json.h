@@ -1,0 +1,20 @@
+// Traced prompts as JSON (docs/json.md, trace).
+#pragma once
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "analyze/trace/trace_prompts.h"
+
+namespace openwork {
+
+// {"path", "sha256", "kind", "features", "scan"}; null where MLPs are nodes.
+nlohmann::json to_json(const std::optional<TranscoderFiles>& files);
+
+// One model's trace, with its `top` strongest nodes.
+nlohmann::json to_json(const ModelTrace& trace, int64_t top);
+
+// Many prompts: one model's, and two models' ratio.
+nlohmann::json to_json(const HeadsByPrompt& model);
+nlohmann::json to_json(const HeadRatio& ratio);
+
+}  // namespace openwork

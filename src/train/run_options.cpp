@@ -1,0 +1,62 @@
+#include "train/run_options.h"
+
+#include "base/gate_kind.h"
+
+namespace openwork {
+namespace {
+
+const char* save_dtype_name(at::ScalarType dtype) {
+  return dtype == at::kHalf ? "fp16" : dtype == at::kBFloat16 ? "bf16" : "fp32";
+}
+
+}  // namespace
+
+nlohmann::json describe_options(const RunOptions& run, int64_t context) {
+  const LoopOptions& loop = run.loop;
+  const WeightOptions& weights = run.weights;
+  nlohmann::json json = {{"context", context},
+                         {"lengths", loop.lengths},
+                         {"batch_tokens", loop.batch * context},
+                         {"accumulate", loop.accumulate},
+                         {"recompute", weights.recompute},
+                         {"ranks", loop.ranks->count()},
+                         {"steps", loop.steps},
+                         {"minutes", loop.minutes},
+                         {"learning_rate", loop.learning_rate},
+                         {"weight_decay", loop.adamw.weight_decay},
+                         {"clip", loop.adamw.clip},
+                         {"warmup", loop.schedule.warmup},
+                         {"decay", loop.schedule.decay},
+                         {"dtype", weights.dtype == at::kFloat ? "fp32" : "bf16"},
+                         {"save_dtype", save_dtype_name(run.save_dtype)}};
+  if (run.gate == GateKind::kNone) return json;
+  json.update({{"gate", gate_name(run.gate)},
+               {"gate_bias", run.gate_bias.value_or(default_gate_bias(run.gate))},
+               {"learn_bias", weights.learn_bias},
+               {"bias_learning_rate", loop.bias_rate},
+               {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}},
+               {"noise_anneal", loop.schedule.noise_anneal},
+               {"penalty_weight", loop.loss.penalty_weight},
+               {"head_penalty", loop.loss.head_penalty},
+               {"head_penalty_form", head_form_name(loop.loss.head_form)},
+               {"head_penalty_over", loop.loss.head_over_batch ? "batch" : "sample"},
+               {"measurements", loop.measurements},
+               {"distill", loop.loss.distill},
+               {"multiplier_rate", loop.multiplier->rate},
+               {"multiplier_highest", loop.multiplier->highest},
+               {"control", run.control}});
+  if (run.gate == GateKind::kIdle)
+    json.update({{"idle", run.gate_idle.value_or(kDefaultIdle)},
+                 {"learn_idle", weights.learn_idle},
+                 {"idle_learning_rate", loop.idle_rate}});
+  if (run.target_slack) json["target_slack"] = *run.target_slack;
+  if (run.frontier > 0) json["frontier"] = run.frontier;
+  if (run.compact) json["compact"] = *run.compact;
+  if (weights.lora)
+    json.update({{"lora", weights.lora->rank},
+                 {"lora_alpha", weights.lora->alpha},
+                 {"lora_targets", weights.lora->targets}});
+  return json;
+}
+
+}  // namespace openwork

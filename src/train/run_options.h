@@ -1,0 +1,13 @@
+// A run's options as its report has them.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "train/sparsify.h"
+
+namespace openwork {
+
+// `context`: tokens of a sample. Options that say nothing about this run (of gates, of low ranks) are left
+// out.
+nlohmann::json describe_options(const RunOptions& run, int64_t context);
+
+}  // namespace openwork
