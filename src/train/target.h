@@ -33,8 +33,8 @@ class HeldOutCurve {
 };
 
 struct HeldOutTarget {
-  double wanted = 0;     // nats per token at the end of the run
-  HeldOutCurve control;  // where given: max(wanted, control + margin) on the way
+  double wanted = 0;          // nats per token at the end of the run
+  HeldOutCurve control = {};  // where given: max(wanted, control + margin) on the way
   double margin = 0;
 
   double at(double progress) const;

@@ -22,13 +22,13 @@ namespace openwork {
 
 struct WeightOptions {
   at::Device device = at::kCPU;
-  at::ScalarType dtype = at::kFloat;  // what the model computes in
-  std::optional<LoraOptions> lora;    // none: all weights are trained
-  bool learn_bias = false;            // gate biases get gradients
-  bool learn_idle = false;            // and the scores of idle keys
-  bool recompute = false;             // keep no layer's insides: recompute them in the backward pass
-  uint64_t seed = 0;                  // of LoRA's first A
-  std::optional<DeltaPlan> delta;     // the compact form to be saved, which round_to_base trains for
+  at::ScalarType dtype = at::kFloat;     // what the model computes in
+  std::optional<LoraOptions> lora = {};  // none: all weights are trained
+  bool learn_bias = false;               // gate biases get gradients
+  bool learn_idle = false;               // and the scores of idle keys
+  bool recompute = false;                // keep no layer's insides: recompute them in the backward pass
+  uint64_t seed = 0;                     // of LoRA's first A
+  std::optional<DeltaPlan> delta = {};   // the compact form to be saved, which round_to_base trains for
 };
 
 enum class Segment { kDecayed, kPlain, kGateBias, kGateIdle };

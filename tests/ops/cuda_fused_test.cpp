@@ -45,7 +45,7 @@ class CudaFused : public OnGpu {
 
 TEST_F(CudaFused, RotatesAnySizeAndLayout) {
   for (const auto dtype : dtypes_) {
-    for (const auto [d, half] : {std::pair{64, 32}, {80, 10}, {6, 3}, {128, 64}, {20, 6}}) {
+    for (const auto& [d, half] : {std::pair{64, 32}, {80, 10}, {6, 3}, {128, 64}, {20, 6}}) {
       const Tensor angles = at::rand({5, half}, at::kDouble) * 6;
       const auto rotate = [&](const std::vector<Tensor>& in) {
         return rotate_pairs(in[0], angles.cos().to(dtype).to(in[0].options()),

@@ -84,8 +84,9 @@ TEST(RecomputedLayers, AreTheModelsOwnWhereAPassIsTapped) {
   loss.loss.backward();
   EXPECT_EQ(seen, 1);
   for (const TrainedTensor& tensor : weights.tensors()) {
-    if (tensor.segment == Segment::kDecayed)
+    if (tensor.segment == Segment::kDecayed) {
       EXPECT_GT(tensor.leaf.grad().abs().max().item<double>(), 0) << tensor.name;
+    }
   }
 }
 

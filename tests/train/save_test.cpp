@@ -44,7 +44,9 @@ TEST(SavedModel, HalfPrecisionKeepsTheGateBiasesWhole) {
   save_model(folder.path() / "half", start.config, start.parameters, at::kHalf);
   const Transformer again = load_model(folder.path() / "half");
   for (const auto& [name, tensor] : again.parameters()) {
-    if (name.ends_with("gate_bias")) EXPECT_FLOAT_EQ(tensor[0].item<float>(), 4.0001F);
+    if (name.ends_with("gate_bias")) {
+      EXPECT_FLOAT_EQ(tensor[0].item<float>(), 4.0001F);
+    }
   }
   EXPECT_EQ(open_weights(folder.path() / "half")->at("model.norm.weight").dtype, DType::kF16);
 }
@@ -97,9 +99,15 @@ TEST(DrawnModel, IsTheSameForTheSameSeedAndHasTheRightSpread) {
     const auto& [name, tensor] = first.parameters()[n];
     EXPECT_TRUE(at::equal(tensor, second.parameters()[n].second)) << name;
     const double spread = tensor.std().item<double>();
-    if (name.ends_with("mlp.c_fc.weight")) EXPECT_NEAR(spread, 0.02, 0.001) << name;
-    if (name.ends_with("c_proj.weight")) EXPECT_NEAR(spread, 0.02 / 4, 0.0005) << name;
-    if (name.ends_with("ln_1.weight")) EXPECT_EQ(tensor.min().item<double>(), 1) << name;
+    if (name.ends_with("mlp.c_fc.weight")) {
+      EXPECT_NEAR(spread, 0.02, 0.001) << name;
+    }
+    if (name.ends_with("c_proj.weight")) {
+      EXPECT_NEAR(spread, 0.02 / 4, 0.0005) << name;
+    }
+    if (name.ends_with("ln_1.weight")) {
+      EXPECT_EQ(tensor.min().item<double>(), 1) << name;
+    }
   }
   EXPECT_FALSE(at::equal(first.parameters()[0].second, other.parameters()[0].second));
 }
