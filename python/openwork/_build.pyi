@@ -1,0 +1,3 @@
+VERSION: str
+PYTHON: str
+TORCH: str
