@@ -5,7 +5,7 @@ SHELL := bash
 # With the libtorch that setup found.
 CMAKE_SET_UP = OPENWORK_TORCH="$$(cat build/torch-path)" cmake
 
-.PHONY: build setup cuda demo test test-sanitize bench format lint install clean
+.PHONY: build setup cuda wheel demo test test-sanitize test-crash fuzz bench format lint install clean
 
 # The program and its libraries, nothing else: no test is compiled, and nothing only tests need is installed.
 build:
@@ -26,6 +26,13 @@ cuda:
 	@$(CMAKE_SET_UP) --preset cuda -DOPENWORK_TESTS=OFF >build/configure.log || { cat build/configure.log; exit 1; }
 	@cmake --build --preset cuda -j $(JOBS) --target program
 
+# The Python wheel, of the C++ build that is here: nothing is compiled twice.
+wheel: build
+	@scripts/setup.sh wheel
+	@$(MAKE) --no-print-directory configure
+	@cmake --build build -j $(JOBS) --target python_package -- --quiet
+	@scripts/wheel.sh
+
 test:
 	@scripts/setup.sh test
 	@grep -qs OPENWORK_TESTS:BOOL=ON build/CMakeCache.txt || $(MAKE) --no-print-directory configure TESTS=ON
@@ -37,11 +44,25 @@ test-sanitize:
 	@$(CMAKE_SET_UP) --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure
 
+# Every place where a kill or a failing disk can meet a command; prints the table of docs/results. About an hour.
+test-crash:
+	@scripts/setup.sh test
+	@grep -qs OPENWORK_TESTS:BOOL=ON build/CMakeCache.txt || $(MAKE) --no-print-directory configure TESTS=ON
+	@cmake --build build -j $(JOBS) --target crash_tests -- --quiet
+	@OPENWORK_CRASH=all OMP_NUM_THREADS=1 build/tests/crash_tests
+
+# Each fuzzer for its share of MINUTES, from what it found before.
+MINUTES ?= 10
+fuzz:
+	@scripts/setup.sh test
+	@scripts/fuzz.sh $(MINUTES)
+
 demo: build
 	@scripts/demo.sh
 
 bench: build
 	@build/openwork bench load && build/openwork bench tokenize && build/openwork bench attention
+	@viewer/test/run.sh bench build || [ $$? -eq 77 ]
 
 format:
 	@git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' | xargs clang-format -i

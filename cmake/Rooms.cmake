@@ -1,8 +1,8 @@
 # openwork_room(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH] [HEADER h.h])
 #   A room of the house: static library openwork_NAME from SOURCES, or all of the folder's *.cpp but main.cpp. Its link line
 #   is the picture of docs/walk.md: a room links the rooms below it and no other. A room with TORCH reuses
-#   the shared precompiled header unless it names a HEADER of its own, and is compiled in batches of a few sources:
-#   reading torch's headers, precompiled as they are, costs more than most sources do.
+#   the shared precompiled header unless it names a HEADER of its own. Every room is compiled in batches of a few
+#   sources: reading the headers of torch, JSON or HTTP costs more than most sources do.
 # openwork_test(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH])
 #   A GoogleTest program from SOURCES, or all of the folder's *.cpp; each suite of it a ctest test, run
 #   from the source tree. Test code is not optimised: what it calls is.
@@ -21,9 +21,9 @@ function(openwork_room name)
   add_library(openwork_${name} STATIC ${ROOM_SOURCES})
   target_include_directories(openwork_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(openwork_${name} PUBLIC ${ROOM_LINKS})
+  openwork_batches(openwork_${name})
   if(ROOM_TORCH)
     target_link_libraries(openwork_${name} PUBLIC Libtorch::torch_cpu)
-    openwork_batches(openwork_${name})
     if(ROOM_HEADER)
       target_precompile_headers(openwork_${name} PRIVATE ${ROOM_HEADER})
     else()
@@ -40,10 +40,10 @@ function(openwork_test name)
   add_executable(${name} ${TEST_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${name} PRIVATE ${TEST_LINKS} GTest::gmock_main)
+  target_compile_options(${name} PRIVATE -O0)
+  openwork_batches(${name})
   if(TEST_TORCH)
     target_link_libraries(${name} PRIVATE Libtorch::torch_cpu)
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
-    openwork_batches(${name})
     target_precompile_headers(${name} REUSE_FROM openwork_test_pch)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
@@ -51,7 +51,7 @@ function(openwork_test name)
   set(_suites "${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake")
   add_custom_command(TARGET ${name} POST_BUILD
     COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${name}>" "-DOUTPUT=${_suites}" "-DFOLDER=${PROJECT_SOURCE_DIR}"
-      "-DENVIRONMENT=OPENWORK_PROGRAM=${CMAKE_BINARY_DIR}/openwork" -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverSuites.cmake"
+      "-DENVIRONMENT=OPENWORK_PROGRAM=${CMAKE_BINARY_DIR}/openwork$<SEMICOLON>OMP_NUM_THREADS=1" -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverSuites.cmake"
     BYPRODUCTS "${_suites}" VERBATIM)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${_suites}")
 endfunction()

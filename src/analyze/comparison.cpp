@@ -10,6 +10,8 @@
 #include "base/progress.h"
 #include "model/generate.h"
 #include "text/prompt_file.h"
+#include "text/token_shard.h"
+#include "train/gather_blocks.h"
 
 namespace openwork {
 namespace {
@@ -93,7 +95,9 @@ void add_model(Comparison& comparison, const Transformer& model, const std::stri
                const ComparedText& text, const ComparisonSettings& settings) {
   ComparedModel found;
   found.name = name;
+  found.vocabulary = hash_vocabulary(*text.tokenizer);
   found.loss = measure_loss(model, name, text, settings.seed);
+  found.cost = measure_cost(model, gather_blocks(text.held_out, 0, 1, 0));
   ModelStatistics statistics = measure_statistics(model, name, text, settings.statistics);
   const Tensor ids = at::tensor(text.shown, at::kLong).unsqueeze(0).to(model.device());  // [1, T]
   found.heads = picture_heads(model, name, ids, text, settings.most_heads);

@@ -14,6 +14,7 @@
 #include "analyze/heads/model_comparison.h"
 #include "analyze/heads/model_heads.h"
 #include "analyze/held_out.h"
+#include "analyze/model_cost.h"
 #include "model/transformer.h"
 #include "text/documents.h"
 #include "text/tokenizer.h"
@@ -41,7 +42,10 @@ struct ComparedText {
 
 struct ComparedModel {
   std::string name;
+  // Its tokenizer's hash (text/token_shard.h): losses per token can be compared where two models have one.
+  std::string vocabulary = {};
   Evaluation loss;
+  ModelCost cost;                          // on the held-out text's first block
   ModelHeads heads;                        // on the shown prompt, each of its pairs of tokens a cell
   std::optional<HeadScatter> scatter;      // none where there are fewer than two heads or tokens
   std::vector<std::string> continuations;  // of sample_openings(); empty: none were asked for

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/interval.h"
+#include "model/kept_heads.h"
 #include "train/gather_blocks.h"
 
 namespace openwork {
@@ -85,7 +86,11 @@ void summarise_losses(const Sums& sums, uint64_t seed, Evaluation& result) {
 void summarise_heads(const Tensor& active, const ModelConfig& config, const TokenBlocks& blocks,
                      Evaluation& result) {
   const auto layers = static_cast<size_t>(config.layers), heads = static_cast<size_t>(config.heads);
-  result.heads.assign(layers, std::vector<double>(heads, 1.0));
+  result.heads.assign(layers, std::vector<double>(heads, 0.0));
+  for (size_t layer = 0; layer < layers; ++layer) {
+    for (const int64_t head : kept_queries(config, static_cast<int64_t>(layer)))
+      result.heads[layer][static_cast<size_t>(head)] = 1;
+  }
   if (active.defined()) {
     const double pairs = static_cast<double>(blocks.count) * count_pairs(blocks.context);
     for (size_t layer = 0; layer < layers; ++layer) {
@@ -114,7 +119,7 @@ void summarise_rows(const Measured& measured, const ModelConfig& config, const T
     const bool whole = kRowRanges[n].last >= blocks.context;
     const int64_t last = whole ? blocks.context : kRowRanges[n].last;
     if (!measured.active.defined()) {
-      result.kept_edges_by_row[n] = 1;
+      result.kept_edges_by_row[n] = result.kept_edges;
       continue;
     }
     const double open =
@@ -172,7 +177,8 @@ void measure_prompts(const Transformer& model, const std::vector<std::vector<int
     if (config.gate != GateKind::kNone)
       model.forward(at::tensor(prompt, at::kInt).to(at::kLong).unsqueeze(0).to(model.device()), options);
     if (gates.active.empty()) {
-      kept += 1, open += heads;
+      const auto here = static_cast<double>(count_kept_heads(config));
+      kept += here / heads, open += here;
       continue;
     }
     const Tensor active = sum_gates(gates.active);

@@ -26,6 +26,13 @@ std::vector<std::vector<int64_t>> read_tokens_file(const std::string& path) {
   return lists.get<std::vector<std::vector<int64_t>>>();
 }
 
+std::vector<int64_t> append_text(std::vector<int64_t> ids, const std::string& text,
+                                 const Tokenizer& tokenizer) {
+  const std::vector<int32_t> own = tokenizer.encode(text);
+  ids.insert(ids.end(), own.begin(), own.end());
+  return ids;
+}
+
 void check_ids(const std::vector<int64_t>& ids, const std::string& where, bool from_text,
                const ModelConfig& config) {
   if (ids.empty()) fail_input("the prompt is empty", where, "give at least one token");
@@ -66,14 +73,18 @@ GivenPrompts give_tokens_file(const std::string& file) {
           .description = {{"tokens_file", std::filesystem::path(file).filename().string()}}};
 }
 
+std::vector<int64_t> encode_prompt(const std::string& text, const Tokenizer& tokenizer,
+                                   const std::vector<int64_t>& beginning, const ModelConfig& config) {
+  std::vector<int64_t> ids = append_text(beginning, text, tokenizer);
+  check_ids(ids, "prompt", true, config);
+  return ids;
+}
+
 TokenPrompts encode_prompts(const GivenPrompts& given, std::optional<Tokenizer> tokenizer,
                             std::vector<int64_t> beginning, const ModelConfig& config) {
   TokenPrompts made{given.ids, std::move(tokenizer), std::move(beginning)};
-  for (const std::string& text : given.texts) {
-    std::vector<int64_t>& ids = made.ids.emplace_back(made.beginning);
-    const std::vector<int32_t> own = made.tokenizer->encode(text);
-    ids.insert(ids.end(), own.begin(), own.end());
-  }
+  for (const std::string& text : given.texts)
+    made.ids.push_back(append_text(made.beginning, text, *made.tokenizer));
   for (size_t n = 0; n < made.ids.size(); ++n) {
     check_ids(made.ids[n], made.ids.size() == 1 ? "prompt" : fmt::format("prompt {}", n + 1),
               !given.texts.empty(), config);

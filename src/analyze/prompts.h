@@ -35,6 +35,10 @@ struct TokenPrompts {
       const;  // texts (else numbers) of the one prompt's tokens; of several, none
 };
 
+// One text in a model's tokens, behind `beginning`; fails where encode_prompts does.
+std::vector<int64_t> encode_prompt(const std::string& text, const Tokenizer& tokenizer,
+                                   const std::vector<int64_t>& beginning, const ModelConfig& config);
+
 // Texts need the tokenizer. Fails where a prompt is empty, longer than the model's context, or has tokens
 // that the model has not.
 TokenPrompts encode_prompts(const GivenPrompts& given, std::optional<Tokenizer> tokenizer,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/interval_text.h"
 #include "base/philox.h"
 
 namespace openwork {
@@ -10,7 +11,7 @@ namespace openwork {
 Interval bootstrap_ratio(std::span<const double> totals, std::span<const double> weights, uint64_t seed,
                          int64_t draws) {
   const size_t count = totals.size();
-  if (count == 0) return {};
+  if (count < 2) return kNoInterval;
   std::vector<double> ratios(static_cast<size_t>(draws));
   for (size_t draw = 0; draw < ratios.size(); ++draw) {
     double total = 0, weight = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -14,11 +15,17 @@ namespace {
 std::atomic<int> chosen_count{0};
 std::function<void(int)> follow_count;
 
+int usual_count() {
+  const char* asked = std::getenv("OMP_NUM_THREADS");
+  const int count = asked ? std::atoi(asked) : 0;
+  return count > 0 ? count : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 }  // namespace
 
 int thread_count() {
   const int chosen = chosen_count.load();
-  return chosen > 0 ? chosen : std::max(1u, std::thread::hardware_concurrency());
+  return chosen > 0 ? chosen : usual_count();
 }
 
 void set_thread_count(int count) {

@@ -6,7 +6,7 @@
 
 namespace openwork {
 
-// How many threads parallel work uses: set_thread_count's last value, else the machine's cores.
+// How many threads parallel work uses: set_thread_count's last value above 0, else OMP_NUM_THREADS, else the machine's cores.
 int thread_count();
 void set_thread_count(int count);
 

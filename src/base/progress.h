@@ -3,6 +3,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,18 @@ void note(std::string_view line);
 
 // Time left, by what `done` of `total` took since; `skipped` of them were done before. None while nothing is.
 std::optional<double> seconds_left(double seconds, uint64_t done, uint64_t skipped, uint64_t total);
+
+// What a watcher is told: how far the work of that name is; `finished` once, when it ends one way or another.
+struct ProgressState {
+  std::string_view name, unit, detail;
+  uint64_t done = 0, total = 0;  // total 0: unknown
+  bool finished = false;
+};
+
+// From now on progress is told to `watcher` (at most twenty times a second, quiet or not) in place of standard
+// error; an empty one puts that back. What it throws ends the work, except where that has finished.
+using ProgressWatcher = std::function<void(const ProgressState&)>;
+void watch_progress(ProgressWatcher watcher);
 
 // `name` then how much of `total` is done, with time left; total 0 means unknown.
 class Progress {
@@ -35,6 +48,7 @@ class Progress {
 
  private:
   void draw(bool last);
+  ProgressState state(bool finished) const;
 
   std::string name_, unit_, detail_;
   uint64_t total_, done_ = 0, skipped_ = 0;

@@ -11,12 +11,18 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-double mean_of_finite(std::span<const double> values) {
-  double sum = 0, count = 0;
+struct Counted {
+  double mean = kNone;
+  size_t values = 0;  // that are numbers
+};
+
+Counted mean_of_finite(std::span<const double> values) {
+  double sum = 0;
+  size_t count = 0;
   for (const double value : values) {
     if (!std::isnan(value)) sum += value, ++count;
   }
-  return count > 0 ? sum / count : kNone;
+  return {count > 0 ? sum / static_cast<double>(count) : kNone, count};
 }
 
 }  // namespace
@@ -30,7 +36,9 @@ PromptResampler::PromptResampler(size_t prompts, uint64_t seed, int64_t draws)
 }
 
 MeanInterval PromptResampler::summarise(std::span<const double> values) const {
-  MeanInterval summary{mean_of_finite(values), kNone, kNone};
+  const Counted counted = mean_of_finite(values);
+  MeanInterval summary{counted.mean, kNone, kNone};
+  if (counted.values < 2) return summary;
   std::vector<double> means;
   means.reserve(prompts_ > 0 ? picks_.size() / prompts_ : 0);
   for (size_t first = 0; first < picks_.size(); first += prompts_) {

@@ -17,8 +17,8 @@ class PromptResampler {
  public:
   PromptResampler(size_t prompts, uint64_t seed, int64_t draws = 1000);
 
-  // NaN values are left out, here and in every draw; the mean of nothing is NaN. One value is its own
-  // interval.
+  // NaN values are left out, here and in every draw; the mean of nothing is NaN, and so are
+  // the bounds of one value alone.
   MeanInterval summarise(std::span<const double> values) const;
 
  private:

@@ -5,11 +5,14 @@
 #include <algorithm>
 
 #include "analyze/circuits/ablation_effects.h"
+#include "base/error.h"
+#include "base/interval_text.h"
 #include "cli/open.h"
 #include "cli/program.h"
 #include "cli/ranks.h"
 #include "cli/task_options.h"
 #include "cli/verbs.h"
+#include "report/ablation_figure.h"
 #include "report/ablation_json.h"
 #include "report/circuit_json.h"
 
@@ -19,7 +22,7 @@ namespace {
 struct AblateOptions {
   CommonOptions common;
   TaskOptions task;
-  std::string model, ablation = "mean", of = "heads", only, sweep;
+  std::string model, ablation = "mean", of = "heads", only, sweep, out;
   int64_t top = 20;
 };
 
@@ -40,16 +43,37 @@ void print_effects(const AblateOptions& options, const AblationRecord& record) {
                    [](const PartEffect& a, const PartEffect& b) { return a.effect > b.effect; });
   print_result(options.common, fmt::format("{:<14} {:>9}  95 % interval", "part", "effect"));
   for (size_t n = 0; n < effects.size() && n < static_cast<size_t>(options.top); ++n) {
-    print_result(options.common,
-                 fmt::format("{:<14} {:>9.4f}  [{:.4f}, {:.4f}]", to_string(effects[n].part),
-                             effects[n].effect, effects[n].interval.low, effects[n].interval.high));
+    print_result(options.common, fmt::format("{:<14} {:>9.4f}  {}", to_string(effects[n].part),
+                                             effects[n].effect, interval_text(effects[n].interval, 4)));
   }
+}
+
+// Effects of heads alone have rows and columns; those of named parts are a list.
+void check_output(const AblateOptions& options) {
+  if (options.out.empty()) return;
+  draw::format_of(options.out);
+  if (options.of == "mlp" || !options.only.empty())
+    fail_input("--out without all heads", "command line", "leave out --only and --of mlp, or --out");
+}
+
+void draw_record(const AblateOptions& options, const nlohmann::json& result) {
+  if (options.out.empty() || !options.common.speaks) return;
+  const nlohmann::json& protocol = result["protocol"];
+  TaskRecord task;
+  protocol["task"].get_to(task.task), protocol["metric"].get_to(task.metric);
+  protocol["prompts"].get_to(task.prompts), task.ablation = options.ablation;
+  TaskModel& model = task.models.emplace_back();
+  model.name = options.model;
+  result["effects"].get_to(model.effects);
+  draw::write_figure(draw_effects(task), options.out);
+  print_written(options.common, options.out);
 }
 
 void run_ablate(AblateOptions& options) {
   apply_common_options(options.common);
   nlohmann::json protocol = make_protocol(options.common);  // before ranks take their part of the threads
   const std::shared_ptr<Ranks> ranks = join_ranks(options.common);
+  check_output(options);
   parse_ablation(options.ablation);  // refused before the model is read
   const Transformer model = open_model(options.model, options.common);
   const Task task = open_task(options.model, model, options.task, options.common, options.common.seed);
@@ -67,6 +91,7 @@ void run_ablate(AblateOptions& options) {
     nlohmann::json result = to_json(record);
     result["protocol"] = protocol;
     result["protocol"]["ranks"] = ranks->count();
+    draw_record(options, result);
     write_json_result(options.common, result);
     kept.sweep().finish();
   });
@@ -92,6 +117,7 @@ void add_ablate_verb(CLI::App& app) {
       ->type_name("N")
       ->check(between(1, 1000000))
       ->capture_default_str();
+  verb->add_option("--out", options->out, "effects of heads as .svg, .png or .pdf")->type_name("FILE");
   verb->add_option("--sweep", options->sweep,
                    "keep what is done in FILE until the end (default: beside --json FILE)")
       ->type_name("FILE");

@@ -27,7 +27,7 @@ struct BenchTable {
 constexpr BenchTable kBenches[] = {{"load", bench_load},           {"tokenize", bench_tokenize},
                                    {"attention", bench_attention}, {"circuit", bench_circuit},
                                    {"draw", bench_draw},           {"train", bench_train},
-                                   {"trace", bench_trace}};
+                                   {"trace", bench_trace},         {"infer", bench_infer}};
 
 void settle(BenchOptions& options) {
   const CommonOptions& common = options.common;
@@ -41,11 +41,13 @@ void settle(BenchOptions& options) {
     in_dtype.dtype = dtype == at::kBFloat16 ? "bf16" : "fp32";
     return open_model(settings.model, in_dtype);
   };
+  settings.open_named = [&](const std::string& name) { return open_model(name, common); };
   settings.open_tokenizer = [&] { return open_tokenizer(settings.model); };
   settings.open_task = [&](const std::string& name, const Transformer& model) {
     return open_task(settings.model, model, {name, 0}, common, common.seed);
   };
   settings.describe_model = [&] { return describe_model_files(settings.model); };
+  settings.describe_named = [](const std::string& name) { return describe_model_files(name); };
 }
 
 void run_bench(BenchOptions& options) {
@@ -60,7 +62,7 @@ void run_bench(BenchOptions& options) {
     return;
   }
   fail_input(fmt::format("unknown benchmark '{}'", printable(options.what)), "bench",
-             "use load, tokenize, attention, train, circuit, draw or trace");
+             "use load, tokenize, attention, train, infer, circuit, draw or trace");
 }
 
 }  // namespace
@@ -68,13 +70,20 @@ void run_bench(BenchOptions& options) {
 void add_bench_verb(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* verb = add_verb(app, "bench");
-  verb->add_option("WHAT", options->what, "load, tokenize, attention, train, circuit, draw or trace")
+  verb->add_option("WHAT", options->what, "load, tokenize, attention, train, infer, circuit, draw or trace")
       ->required();
-  verb->add_option("--model", options->settings.model,
-                   "the model (load, circuit, trace), tokenizer (tokenize) or shape (train: openwork-8m, "
-                   "gpt2, smollm2-135m, olmo-7b)")
+  verb->add_option(
+          "--model", options->settings.model,
+          "the model (load, infer, circuit, trace), tokenizer (tokenize) or shape (train: openwork-8m, "
+          "gpt2, smollm2-135m, olmo-7b)")
       ->capture_default_str();
-  verb->add_option("--data", options->settings.data, "text to tokenize (tokenize)")->type_name("FILE");
+  verb->add_option("--sparse", options->settings.sparse, "the gated twin of --model (infer)")
+      ->capture_default_str();
+  verb->add_option("--pruned", options->settings.pruned,
+                   "a pruned twin (infer; default: --sparse without the heads that open no gate on the text)")
+      ->type_name("DIR");
+  verb->add_option("--data", options->settings.data, "text to tokenize (tokenize) or to read (infer)")
+      ->type_name("FILE");
   verb->add_option("--python", options->settings.python,
                    "a Python with the tokenizers package, to measure beside (tokenize)");
   verb->add_flag("--long", options->settings.long_run, "also the largest shapes (attention)");
@@ -103,6 +112,7 @@ void add_bench_verb(CLI::App& app) {
       "  openwork bench load --model openwork-8m\n"
       "  openwork bench tokenize --data text.txt --python python3\n"
       "  openwork bench attention --device cuda --json attention.json\n"
+      "  openwork bench infer --model openwork-8m --sparse openwork-8m-sparse --device cpu\n"
       "  openwork bench train --model gpt2 --device cuda --repeats 20");
   verb->callback([options] { run_bench(*options); });
 }

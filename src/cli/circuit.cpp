@@ -103,6 +103,7 @@ void draw_models(const CircuitOptions& options, const std::vector<ModelCircuits>
                   protocol["prompts"].get<int64_t>(), options.ablation, options.method, options.common.seed);
   draw::write_figure(draw_circuits(models, options.settings, protocol["task"].get<std::string>(), caption),
                      options.out);
+  print_written(options.common, options.out);
 }
 
 // Lines, figure, files: what the first rank says.
@@ -118,6 +119,7 @@ void report_models(const CircuitOptions& options, const std::vector<ModelCircuit
   }
   if (!options.mib.empty() && options.common.speaks)
     write_text_file(options.mib, to_mib(models.front().shown()).dump(1) + "\n");
+  if (!options.mib.empty()) print_written(options.common, options.mib);
   if (!options.out.empty() && options.common.speaks) draw_models(options, models, protocol);
   write_json_result(options.common, result);
 }
@@ -126,16 +128,18 @@ void report_models(const CircuitOptions& options, const std::vector<ModelCircuit
 void run_circuit(CircuitOptions& options) {
   apply_common_options(options.common);
   settle_settings(options);
-  check_models(options.models);
+  check_models(options.models, "--task");
+  if (!options.heads.empty())
+    for (const std::string& name : options.models) parse_heads(options.heads, read_config_of(name));
   nlohmann::json protocol = start_protocol(options), key = protocol;
   key.update({{"task", options.task.task}, {"prompts", options.task.prompts}});
   const std::shared_ptr<Ranks> ranks = join_ranks(options.common);
   KeptSweep kept(options.sweep, options.common, key, *ranks);
   kept.guard([&] {
     std::vector<ModelCircuits> models;
-    print_circuit_header(options.common);
     for (const std::string& name : options.models) {
       models.push_back(examine_model(options, name, kept.sweep(), protocol));
+      if (models.size() == 1) print_circuit_header(options.common);  // not before an error
       print_circuit_row(options.common, models.back());
     }
     protocol["ranks"] = ranks->count();

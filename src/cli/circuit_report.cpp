@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/interval_text.h"
+
 namespace openwork {
 namespace {
-
-constexpr size_t kListedRoles = 12;
 
 std::vector<std::string> names_of(const std::vector<HeadPlace>& heads) {
   std::vector<std::string> names;
@@ -24,7 +24,7 @@ std::string by_level(const Text& text_at) {
 }
 
 std::string ratio_text(double ratio, const Interval& interval) {
-  return fmt::format("{:.2f} [{:.2f}, {:.2f}]", ratio, interval.low, interval.high);
+  return fmt::format("{:.2f} {}", ratio, interval_text(interval, 2));
 }
 std::string ratio_text(const SeedRatio& ratio) {
   return ratio.interval ? ratio_text(ratio.ratio, *ratio.interval) : fmt::format("{:.2f}", ratio.ratio);
@@ -32,11 +32,10 @@ std::string ratio_text(const SeedRatio& ratio) {
 
 void print_sizes(const CommonOptions& common, const ModelCircuits& model) {
   const CircuitCurve& curve = model.shown().curve;
-  print_result(common,
-               fmt::format("{}: {}; area {:.4f} [{:.4f}, {:.4f}], mean size {:.1f} [{:.1f}, {:.1f}]",
-                           model.name, by_level([&](size_t n) { return curve.at[n].count; }), curve.area,
-                           curve.area_interval.low, curve.area_interval.high, curve.mean_size,
-                           curve.mean_size_interval.low, curve.mean_size_interval.high));
+  print_result(common, fmt::format("{}: {}; area {:.4f} {}, mean size {:.1f} {}", model.name,
+                                   by_level([&](size_t n) { return curve.at[n].count; }), curve.area,
+                                   interval_text(curve.area_interval, 4), curve.mean_size,
+                                   interval_text(curve.mean_size_interval, 1)));
 }
 
 void print_greedy(const CommonOptions& common, const ModelCircuits& model) {
@@ -61,8 +60,7 @@ void print_circuit_row(const CommonOptions& common, const ModelCircuits& model) 
   print_result(common,
                fmt::format("{:<24} {:>7} {:>10} {:>9} {:>9.4f} {:>16} {:>12.4f} {:>11.4f}", model.name,
                            circuit.heads_at_threshold, edges, circuit.candidates, mean_of(circuit.curve.all),
-                           fmt::format("[{:.0f}, {:.0f}]", circuit.curve.threshold_interval.low,
-                                       circuit.curve.threshold_interval.high),
+                           interval_text(circuit.curve.threshold_interval, 0),
                            circuit.faithfulness_at_threshold(), circuit.rest_alone));
 }
 
@@ -83,22 +81,18 @@ void print_circuit(const CommonOptions& common, const ModelCircuits& model, cons
                                      model.named->rest_alone));
   }
   std::string line;
-  for (size_t n = 0; n < circuit.roles.size() && n < kListedRoles; ++n) {
+  for (size_t n = 0; n < circuit.roles.size(); ++n)
     line += fmt::format("{}{} ({})", n ? ", " : "", circuit.roles[n].head.name(), circuit.roles[n].role);
-  }
-  print_result(common,
-               fmt::format("{}: {}{}", model.name, line, circuit.roles.size() > kListedRoles ? ", ..." : ""));
+  print_result(common, fmt::format("{}: {}", model.name, line));
 }
 
 void print_ratio(const CommonOptions& common, const ModelRatio& ratio, const CircuitSettings& settings,
                  size_t seeds) {
   const CurveComparison& sizes = ratio.sizes;
-  print_result(
-      common,
-      fmt::format(
-          "{} needs {:.2f} times fewer than {} at {:g} % faithfulness, 95 % [{:.2f}, {:.2f}], {} seed{}",
-          ratio.sparse, sizes.at_threshold.ratio, ratio.dense, 100 * settings.threshold,
-          sizes.at_threshold.interval.low, sizes.at_threshold.interval.high, seeds, seeds > 1 ? "s" : ""));
+  print_result(common,
+               fmt::format("{} needs {:.2f} times fewer than {} at {:g} % faithfulness, 95 % {}, {} seed{}",
+                           ratio.sparse, sizes.at_threshold.ratio, ratio.dense, 100 * settings.threshold,
+                           interval_text(sizes.at_threshold.interval, 2), seeds, seeds > 1 ? "s" : ""));
   print_result(common, fmt::format("  at {}; mean size {}", by_level([&](size_t n) {
                                      return ratio_text(sizes.at[n].ratio, sizes.at[n].interval);
                                    }),

@@ -3,15 +3,34 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "base/progress_line.h"
 #include "cli/version.h"
 #include "io/atomic_file.h"
 #include "io/model_store.h"
 
 namespace openwork {
+namespace {
+
+ResultTaker result_taker;  // offer_results
+
+}  // namespace
+
+void offer_results(ResultTaker take) {
+  result_taker = std::move(take);
+}
+
+void end_interrupted(int signal) {
+  if (result_taker) throw Interrupted{signal};
+  std::fflush(nullptr);
+  std::exit(128 + signal);
+}
 
 void add_common_options(CLI::App& verb, CommonOptions& options) {
   const char* group = "Common options";
@@ -27,7 +46,7 @@ void add_common_options(CLI::App& verb, CommonOptions& options) {
       ->check(CLI::IsMember({"auto", "yes", "no"}))
       ->capture_default_str()
       ->group(group);
-  verb.add_option("--threads", options.threads, "CPU threads; 0 for all cores")
+  verb.add_option("--threads", options.threads, "CPU threads; 0 for OMP_NUM_THREADS, else all cores")
       ->type_name("N")
       ->check(between(0, 4096))
       ->capture_default_str()
@@ -48,17 +67,25 @@ void apply_common_options(const CommonOptions& options) {
 }
 
 void print_result(const CommonOptions& options, std::string_view line) {
-  if (options.speaks && options.json != "-") fmt::print("{}\n", line);
+  if (!options.speaks || options.json == "-") return;
+  clear_progress_line();
+  fmt::print("{}\n", line);
+}
+
+void print_written(const CommonOptions& options, const std::string& path) {
+  if (path != "-") print_result(options, "wrote " + path);
 }
 
 void write_json_result(const CommonOptions& options, const nlohmann::json& result) {
   if (options.json.empty() || !options.speaks) return;
+  if (result_taker && options.json == "-") return result_taker(result);
   // Bytes of a token need not be UTF-8; they are shown with replacement characters rather than refused.
   const std::string text = result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (options.json == "-") {
     fmt::print("{}", text);
   } else {
     write_text_file(options.json, text);
+    print_written(options, options.json);
   }
 }
 

@@ -2,8 +2,11 @@
 // carry. A verb makes a CommonOptions, adds its options with add_common_options, and calls
 // apply_common_options first thing when it runs.
 #pragma once
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -28,14 +31,35 @@ void apply_common_options(const CommonOptions& options);  // threads and quiet
 // A number between two others, without the clutter CLI11 would put into the help.
 template <typename Number>
 CLI::Validator between(Number low, Number high) {
-  return CLI::Range(low, high).description("");
+  return CLI::Validator(
+      [low, high](std::string& text) -> std::string {
+        Number value{};
+        if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return {};  // no NaN is
+        return fmt::format("{} is not a number from {} to {}", text, low, high);
+      },
+      "");
 }
 
 // Prints a line of results on standard output, unless JSON goes there.
 void print_result(const CommonOptions& options, std::string_view line);
 
-// Writes `result` where --json says; nothing when it was not given. Files are written beside, then renamed.
+// "wrote PATH", the one way in which every verb says what it wrote.
+void print_written(const CommonOptions& options, const std::string& path);
+
+// Writes `result` where --json says, and says so; nothing when it was not given. Files are written beside, then
+// renamed.
 void write_json_result(const CommonOptions& options, const nlohmann::json& result);
+
+// A verb may run inside another program (cli/host.h). Results that would be written are then handed to it, and a
+// verb that was interrupted throws in place of ending the process.
+using ResultTaker = std::function<void(const nlohmann::json&)>;
+void offer_results(ResultTaker take);
+struct Interrupted {
+  int signal = 0;
+};
+
+// Ends the program with 128 + signal, or throws Interrupted where it has a host.
+[[noreturn]] void end_interrupted(int signal);
 
 // Program version, device, dtype, seed, threads and beginning-token rule; verbs add models, data and prompts.
 nlohmann::json make_protocol(const CommonOptions& options);

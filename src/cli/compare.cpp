@@ -6,10 +6,12 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "cli/open.h"
 #include "cli/program.h"
 #include "cli/prompt_source.h"
 #include "cli/verbs.h"
+#include "cli/version.h"
 #include "io/safe_files.h"
 #include "io/sha256.h"
 #include "report/captions.h"
@@ -17,6 +19,8 @@
 #include "report/compare_traces.h"
 #include "report/comparison_page.h"
 #include "report/statistics_tables.h"
+#include "serve/model_backend.h"
+#include "serve/page_data.h"
 
 namespace openwork {
 namespace {
@@ -32,7 +36,7 @@ struct CompareOptions {
   std::string prompts = "sample", out = "report";
   int64_t task_prompts = 0;
   ComparisonSettings settings;
-  bool no_interactions = false, no_trace = false;
+  bool no_interactions = false, no_trace = false, no_viewer = false;
 };
 
 // What the losses were measured on, in words.
@@ -86,6 +90,37 @@ void look_at_model(const CompareOptions& options, const GivenPrompts& given, con
   findings.traces.add_model(model, name, std::move(shown));
 }
 
+// The model as the viewer knows it: its short name, unlike any before it.
+TracedModel keep_for_viewer(const CompareOptions& options, const Transformer& model, const std::string& name,
+                            const std::vector<TracedModel>& before) {
+  std::string title = short_name(name);
+  const auto is_taken = [&](const TracedModel& other) { return other.name == title; };
+  while (std::any_of(before.begin(), before.end(), is_taken)) title += "'";
+  TracedModel kept = attach_transcoders(model, title, title, "");
+  kept.tokenizer = open_tokenizer(name);
+  kept.beginning = beginning_tokens(*kept.tokenizer, options.common);
+  return kept;
+}
+
+// What the viewer in the page reads: what was found out, and what it asks besides.
+nlohmann::json record_viewer(const CompareOptions& options, std::vector<TracedModel> models,
+                             const ComparisonRecord& record, const TaskComparison& tasks,
+                             const TraceComparison& traces) {
+  if (models.empty()) return nullptr;
+  nlohmann::json statistics = to_json(record.compared.statistics);
+  statistics["prompt"] = nullptr;
+  std::vector<serve::KnownAnswer> known = {{"statistics", nlohmann::json::object(), statistics}};
+  for (const nlohmann::json& answer : tasks.answers())
+    known.push_back({"circuit", {{"task", answer["task"]}}, answer});
+  if (nlohmann::json answer = traces.answer(); !answer.is_null())
+    known.push_back({"trace", {{"prompt", options.prompt}}, std::move(answer)});
+  serve::ModelBackend backend(std::move(models));
+  const serve::ServiceSettings settings{.program = fmt::format("openwork {}", kVersion),
+                                        .prompt = options.prompt};
+  note("records of the page's viewer");
+  return serve::record_page(backend, settings, known);
+}
+
 // What can be found out before the work is, not after it.
 void settle_options(CompareOptions& options) {
   if (options.models.empty()) options.models = {kDenseModel, kSparseModel};
@@ -107,11 +142,13 @@ void run_compare(CompareOptions& options) {
   const GivenPrompts given = give_file(options.prompts);
 
   ComparisonRecord record;
-  std::string device;  // of the first model
+  std::string device;               // of the first model
+  std::vector<TracedModel> viewed;  // all of them, where the page has a viewer
   for (const std::string& name : options.models) {
     const Transformer model = open_model(name, options.common);
     if (device.empty()) device = model.device().str();
     look_at_model(options, given, model, name, {record.compared, tasks, traces});
+    if (!options.no_viewer && has_viewer()) viewed.push_back(keep_for_viewer(options, model, name, viewed));
   }
   record.prompt = options.prompt;
   record.loss_data = describe_loss_data(options);
@@ -119,6 +156,7 @@ void run_compare(CompareOptions& options) {
   record.protocol["tasks"] = tasks.describe();
   record.tasks = tasks.finish();
   record.trace = traces.finish(record.protocol);
+  record.viewer = record_viewer(options, std::move(viewed), record, tasks, traces);
 
   const size_t bytes = write_comparison(record, options.out);
   for (const std::string& finding : list_findings(record)) print_result(options.common, finding);
@@ -176,6 +214,8 @@ void add_compare_verb(CLI::App& app) {
   verb->add_flag("--no-interactions", options->no_interactions,
                  "leave out interacting pairs, the slow part of large models");
   verb->add_flag("--no-trace", options->no_trace, "leave out the prompt's trace from tokens to its answer");
+  verb->add_flag("--no-viewer", options->no_viewer,
+                 "leave the viewer out of the page; models are then in memory one at a time");
   add_common_options(*verb, options->common);
   verb->footer(
       "The page needs no network and no other file. docs/compare.md says what is on it.\n"

@@ -59,6 +59,16 @@ TaskHeads open_task_heads(const HeadsOptions& options, const std::string& name, 
   return heads;
 }
 
+// Where heads stand by layer a blank one keeps its place, so that models stand side by side row by row, unless the
+// sample of a large model shows those that are left; a head the task needs is never left out.
+bool keeps_blank_heads(const HeadsOptions& options, const ModelConfig& config) {
+  constexpr int64_t kLarge = 512;  // heads, as sample_heads has it
+  if (!options.blank.empty() || options.preset == "task")
+    return options.blank == "show" || options.preset == "task";
+  const bool sample = options.preset == "sample" && config.layers * config.heads > kLarge;
+  return options.order == "layer" && options.top == 0 && !sample;
+}
+
 // `models` is how many share the figure.
 HeadsSettings make_settings(const HeadsOptions& options, const ModelConfig& config,
                             std::optional<TaskNeeds> task, int64_t tokens, size_t models) {
@@ -69,8 +79,7 @@ HeadsSettings make_settings(const HeadsOptions& options, const ModelConfig& conf
     std::erase_if(settings.heads, [&](const HeadPlace& place) { return !task->needs(place); });
   settings.order = options.order == "importance" ? HeadOrder::kImportance : HeadOrder::kGiven;
   settings.task = std::move(task);
-  // A head the task needs is never left out.
-  settings.show_blank = options.blank == "show" || options.preset == "task";
+  settings.show_blank = keeps_blank_heads(options, config);
   settings.top = options.top;
   settings.watched = watched_cell(options, tokens);
   settings.frames = count_frames(options);
@@ -124,7 +133,8 @@ nlohmann::json describe_run(const HeadsOptions& options, const GivenPrompts& giv
   return protocol;
 }
 
-HeadsLook make_look(const HeadsOptions& options) {
+// `pieces` are the tokens of the first model's prompt; none where they are not known.
+HeadsLook make_look(const HeadsOptions& options, const std::vector<std::string>& pieces) {
   HeadsLook look;
   look.needed = options.preset == "task";
   look.sample = options.preset == "sample";
@@ -135,7 +145,7 @@ HeadsLook make_look(const HeadsOptions& options) {
   look.scale_high = options.scale_high;
   const TokenPair edge{options.to, options.from};
   look.frame_name =
-      describe_frames(count_frames(options), options.from >= 0 ? std::optional(edge) : std::nullopt);
+      describe_frames(count_frames(options), options.from >= 0 ? std::optional(edge) : std::nullopt, pieces);
   return look;
 }
 
@@ -144,7 +154,7 @@ void run_heads(HeadsOptions& options) {
   check_figure_output(options.figure);
   std::vector<std::string> names = options.figure.words;
   const GivenPrompts given = settle_heads_options(options, names);
-  check_models(names);
+  check_models(names, options.task.empty() ? options.figure.source.option() : "--task");
   std::vector<ModelHeads> models;
   LookedAt first;
   for (const std::string& name : names) {
@@ -153,7 +163,7 @@ void run_heads(HeadsOptions& options) {
     if (models.size() == 1) first = std::move(one);
   }
   const nlohmann::json protocol = describe_run(options, given, names, first);
-  const HeadsLook look = make_look(options);
+  const HeadsLook look = make_look(options, models.front().pieces);
   const draw::HeadGrid grid =
       make_head_grid(models, look,
                      {title_heads(models.front(), look.needed), first.subtitle,
@@ -164,7 +174,7 @@ void run_heads(HeadsOptions& options) {
     print_result(options.common, fmt::format("{}: {}", model.name, describe_heads(model, look.needed)));
     list.push_back(to_json(model));
   }
-  print_result(options.common, "wrote " + options.figure.out);
+  print_written(options.common, options.figure.out);
   const nlohmann::json scale = {{"shared", grid.shared_scale},
                                 {"low", 0},
                                 {"high", draw::shared_scale(grid).high},
@@ -183,8 +193,8 @@ void add_heads_verb(CLI::App& app) {
   CLI::App* verb = add_verb(app, "heads");
   add_heads_options(*verb, *options);
   verb->footer(
-      "A head whose rows sum to less than 0.01 on average is blank: left out and counted, or shown empty. "
-      "Prompts\n"
+      "A head whose rows sum to less than 0.01 on average is blank: an empty frame where heads stand by "
+      "layer,\nelsewhere left out and counted. Prompts\n"
       "longer than a panel has cells are averaged into cells. With a task, patterns are the mean over its "
       "clean prompts\n"
       "and importance is the exact effect of ablating the head; without one it is the strongest move between "

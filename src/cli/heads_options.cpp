@@ -51,10 +51,10 @@ void add_looks(CLI::App& verb, HeadsOptions& options) {
   verb.add_option("--to", options.to, "and this query position")
       ->type_name("POS")
       ->check(between(0, 1 << 24));
-  verb.add_option("--blank", options.blank, "leave-out or show heads that attend to nothing")
+  verb.add_option("--blank", options.blank,
+                  "leave-out or show heads that attend to nothing (default: show where heads stand by layer)")
       ->check(CLI::IsMember({"leave-out", "show"}))
-      ->type_name("WHAT")
-      ->capture_default_str();
+      ->type_name("WHAT");
   verb.add_option("--scale", options.scale, "shared by all heads, or one for each head")
       ->check(CLI::IsMember({"shared", "head"}))
       ->type_name("WHICH")

@@ -11,13 +11,13 @@ namespace openwork {
 struct HeadsOptions {
   CommonOptions common;
   FigureOptions figure;
-  std::string preset;               // "", sample, task, prompt
-  std::string order;                // layer, importance
-  std::string layers, heads;        // as analyze/heads/head_selection.h reads them; empty: all
-  std::string blank = "leave-out";  // or show
-  std::string shade = "sqrt";       // or linear
-  std::string scale = "shared";     // or head
-  double scale_high = 0;            // 0: the largest cell
+  std::string preset;            // "", sample, task, prompt
+  std::string order;             // layer, importance
+  std::string layers, heads;     // as analyze/heads/head_selection.h reads them; empty: all
+  std::string blank;             // show or leave-out; empty: by the order
+  std::string shade = "sqrt";    // or linear
+  std::string scale = "shared";  // or head
+  double scale_high = 0;         // 0: the largest cell
   std::string task, circuit, ablation = "mean";
   double threshold = 0.9;
   int64_t top = 0, columns = 0;  // 0: all; what fits

@@ -58,13 +58,17 @@ void run_inspect(const InspectOptions& options) {
   const std::shared_ptr<const TensorFile> file = open_weights(located.path);
   print_summary(options, config.is_null() ? nlohmann::json::object() : config, *file);
   if (options.tensors) print_tensors(options, *file);
-  if (!options.export_file.empty()) export_tensors(file, options.export_file);
+  if (!options.export_file.empty()) {
+    export_tensors(file, options.export_file);
+    print_written(options.common, options.export_file);
+  }
 
   if (options.common.json.empty()) return;
   nlohmann::json result = {
       {"name", options.model}, {"config", config}, {"metadata", describe_metadata(*file)}};
   if (options.tensors) result["tensors"] = describe_tensors(*file);
-  result["protocol"] = {{"model", describe_model_files(options.model)}};
+  result["protocol"] = make_protocol(options.common);
+  result["protocol"]["model"] = describe_model_files(options.model);
   write_json_result(options.common, result);
 }
 

@@ -3,6 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "cli/program.h"
 #include "cli/verbs.h"
 
@@ -23,15 +27,25 @@ int run_with_torch(int argc, char** argv) {
   return 1;
 }
 
-int run_without_torch(int argc, char** argv) {
-  return run_program(
-      argc, argv, {{"models", add_models_verb}, {"fetch", add_fetch_verb}, {"tokenize", add_tokenize_verb}});
+// The verbs that need no torch.
+const std::map<std::string, AddVerb>& light_verbs() {
+  static const std::map<std::string, AddVerb> verbs = {
+      {"models", add_models_verb}, {"fetch", add_fetch_verb}, {"tokenize", add_tokenize_verb}};
+  return verbs;
+}
+
+bool needs_torch(int argc, char** argv) {
+  return argc >= 2 && is_verb(argv[1]) && !light_verbs().contains(argv[1]);
 }
 
 }  // namespace
 }  // namespace openwork
 
 int main(int argc, char** argv) {
-  return openwork::needs_torch(argc, argv) ? openwork::run_with_torch(argc, argv)
-                                           : openwork::run_without_torch(argc, argv);
+  std::vector<char*> words = openwork::translate_help(argc, argv);
+  const int count = static_cast<int>(words.size());
+  words.push_back(nullptr);
+  return openwork::needs_torch(count, words.data())
+             ? openwork::run_with_torch(count, words.data())
+             : openwork::run_program(count, words.data(), openwork::light_verbs());
 }

@@ -3,13 +3,36 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <map>
+
 #include "base/error.h"
 #include "io/model_store.h"
 #include "model/adapter.h"
 #include "model/load.h"
+#include "model/overflow.h"
 #include "ops/gated_attention.h"
 
 namespace openwork {
+namespace {
+
+std::map<std::string, const Transformer*> lent_models;  // by MODEL's name
+
+const Transformer* find_lent(const std::string& name, const LoadOptions& wanted) {
+  const auto lent = lent_models.find(name);
+  if (lent == lent_models.end() || wanted.trainable) return nullptr;
+  const Transformer& model = *lent->second;
+  return model.device() == wanted.device && model.dtype() == wanted.dtype ? &model : nullptr;
+}
+
+}  // namespace
+
+LentModel::LentModel(std::string name, const Transformer& model) : name_(std::move(name)) {
+  lent_models[name_] = &model;
+}
+
+LentModel::~LentModel() {
+  lent_models.erase(name_);
+}
 
 at::Device choose_device(const CommonOptions& options) {
   if (options.device == "cpu") return at::kCPU;
@@ -39,14 +62,29 @@ at::ScalarType choose_dtype(const CommonOptions& options) {
   return options.dtype == "bf16" ? at::kBFloat16 : at::kFloat;
 }
 
-void check_models(const std::vector<std::string>& names) {
-  for (const std::string& name : names) locate_model(name);
+void check_models(const std::vector<std::string>& names, const std::string& prompts_by) {
+  for (size_t n = 0; n < names.size(); ++n) {
+    try {
+      locate_model(names[n]);
+    } catch (const Error&) {
+      if (prompts_by.empty() || n == 0 || n + 1 < names.size()) throw;
+      fail_input(fmt::format("'{}' is no model, and {} gives the prompts already", printable(names[n], 60),
+                             prompts_by),
+                 "command line", fmt::format("leave the prompt or {} out", prompts_by));
+    }
+  }
+}
+
+ModelConfig read_config_of(const std::string& name) {
+  return load_config(locate_model(name).path);
 }
 
 Transformer open_model(const std::string& name, const CommonOptions& options, bool trainable) {
+  refuse_overflow(true);
   const at::Device device = choose_device(options);
-  const LocatedModel located = locate_model(name);
   const LoadOptions load{choose_dtype(options), device, trainable};
+  if (const Transformer* lent = find_lent(name, load)) return *lent;
+  const LocatedModel located = locate_model(name);
   return located.adapter ? load_adapted_model(located.path, *located.adapter, load)
                          : load_model(located.path, load);
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -23,8 +24,11 @@ struct VerbSummary {
 // its options to it.
 CLI::App* add_verb(CLI::App& app, const std::string& name);
 
-// Whether the command line asks for a verb that the program without torch does not have. Unknown verbs do not.
-bool needs_torch(int argc, char** argv);
+// `openwork help` as `openwork --help`, and `openwork help VERB` as `openwork VERB --help`; other words as they are.
+std::vector<char*> translate_help(int argc, char** argv);
+
+// Whether the table has a verb of that name.
+bool is_verb(const std::string& word);
 
 using AddVerb = void (*)(CLI::App& app);
 // What an error of a library means, in words, where it is one the caller knows.
@@ -33,5 +37,12 @@ using ExplainError = std::function<std::optional<std::string>(const std::excepti
 // Verbs that are not in `verbs` are listed in the help and do nothing.
 int run_program(int argc, char** argv, const std::map<std::string, AddVerb>& verbs,
                 const ExplainError& explain = {});
+
+// The same for a host in this process: `arguments` are a verb and what follows it, and every error is thrown, what is
+// wrong with the arguments as Error.
+void run_verb(const std::vector<std::string>& arguments, const std::map<std::string, AddVerb>& verbs);
+
+// Has glibc keep the memory that one pass frees for the next one; the program's first act, and a host's.
+void keep_freed_memory();
 
 }  // namespace openwork

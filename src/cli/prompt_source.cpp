@@ -1,5 +1,7 @@
 #include "cli/prompt_source.h"
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "cli/open.h"
 
@@ -21,6 +23,13 @@ std::optional<Tokenizer> open_tokenizer_for(const GivenPrompts& given, const std
 
 }  // namespace
 
+std::string PromptSourceOptions::option() const {
+  return !prompts.empty()       ? "--prompts"
+         : !tokens.empty()      ? "--tokens"
+         : !tokens_file.empty() ? "--tokens-file"
+                                : "";
+}
+
 void add_token_options(CLI::App& verb, PromptSourceOptions& options) {
   verb.add_option("--tokens", options.tokens, "token ids instead of a text")->type_name("1,2,3");
   verb.add_option("--tokens-file", options.tokens_file, "JSON file [[id, ...], ...] of prompts")
@@ -38,9 +47,7 @@ GivenPrompts take_prompts(std::vector<std::string>& positionals, const PromptSou
   const int given = !options.prompts.empty() + !options.tokens.empty() + !options.tokens_file.empty();
   if (given > 1) fail_input("more than one source of prompts", "command line", kHowToPrompt);
   GivenPrompts prompts;
-  if (!options.prompts.empty()) {
-    prompts = give_file(options.prompts);
-  } else if (given == 1) {
+  if (given == 1) {
     prompts = take_prompt(std::nullopt, options);
   } else {
     if (positionals.size() < 2) fail_input("no prompt", "command line", kHowToPrompt);
@@ -52,10 +59,16 @@ GivenPrompts take_prompts(std::vector<std::string>& positionals, const PromptSou
 }
 
 GivenPrompts take_prompt(const std::optional<std::string>& text, const PromptSourceOptions& options) {
-  if (text.has_value() + !options.tokens.empty() + !options.tokens_file.empty() != 1) {
-    fail_input("exactly one prompt is needed", "command line", "give PROMPT, --tokens or --tokens-file");
+  if (text.has_value() && !options.option().empty())
+    fail_input(fmt::format("a prompt, '{}', and {} together", printable(*text, 60), options.option()),
+               "command line", "leave one of them out");
+  if (text.has_value() + !options.prompts.empty() + !options.tokens.empty() + !options.tokens_file.empty() !=
+      1) {
+    fail_input("exactly one prompt is needed", "command line",
+               "give PROMPT, --prompts FILE, --tokens or --tokens-file");
   }
   if (text) return give_text(*text);
+  if (!options.prompts.empty()) return give_file(options.prompts);
   if (options.tokens.empty()) return give_tokens_file(options.tokens_file);
   return {.ids = {parse_id_list(options.tokens, "--tokens")}, .description = {{"tokens", options.tokens}}};
 }

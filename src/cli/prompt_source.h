@@ -12,6 +12,8 @@ namespace openwork {
 
 struct PromptSourceOptions {
   std::string prompts, tokens, tokens_file;
+
+  std::string option() const;  // the one that gives the prompts, "--prompts"; empty where none does
 };
 
 void add_token_options(CLI::App& verb, PromptSourceOptions& options);          // without --prompts

@@ -66,7 +66,7 @@ void run_scatter(ScatterOptions& options) {
   check_figure_output(options.figure);
   std::vector<std::string> names = options.figure.words;
   const GivenPrompts given = take_prompts(names, options.figure.source);
-  check_models(names);
+  check_models(names, options.figure.source.option());
   std::vector<HeadScatter> models(names.size());
   std::vector<HeadPlace> places;
   std::string device, subtitle;
@@ -87,7 +87,7 @@ void run_scatter(ScatterOptions& options) {
     print_model(options, model);
     list.push_back(to_json(model));
   }
-  print_result(options.common, "wrote " + options.figure.out);
+  print_written(options.common, options.figure.out);
   write_json_result(options.common,
                     {{"models", list}, {"figure", options.figure.out}, {"protocol", protocol}});
 }

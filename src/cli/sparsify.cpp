@@ -8,6 +8,7 @@
 #include "cli/training.h"
 #include "cli/verbs.h"
 #include "io/model_store.h"
+#include "model/adapter.h"
 #include "model/load.h"
 #include "train/initialise.h"
 
@@ -100,6 +101,7 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
   }
   run.loop.learning_rate = lora ? 7e-4 : 3e-4;
   const ModelConfig config = run.random ? read_config_file(located.path) : load_config(located.path);
+  if (lora) find_lora_targets(config, *run.weights.lora);  // says which it does not know, before any work
   settle_training_options(options.training, config.context);
   const Tokenizer tokenizer = open_tokenizer(run.model);
   run_and_report(options.training, tokenizer, end_of_text(tokenizer, config), config.vocabulary);
@@ -198,9 +200,14 @@ void add_target_options(CLI::App& verb, SparsifyOptions& options) {
       ->check(CLI::IsMember({"sample", "batch"}))
       ->capture_default_str();
   verb.add_option("--distill", run.loop.loss.distill,
-                  "weight of the distance to the dense model's predictions")
+                  "weight of the distance to the dense model's predictions, beside the loss's own")
       ->check(between(0.0, 1e9))
       ->type_name("W")
+      ->capture_default_str();
+  verb.add_option("--distill-every", run.loop.loss.distill_every,
+                  "take that distance on one sample in N; fewer cost less time")
+      ->check(between(int64_t{1}, int64_t{1} << 20))
+      ->type_name("N")
       ->capture_default_str();
   verb.add_option("--multiplier-start", options.multiplier.start, "lambda at the start")
       ->check(between(1e-9, 1e9))

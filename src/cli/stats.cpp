@@ -67,8 +67,7 @@ void print_comparison(const CommonOptions& common, const ModelComparison& compar
   for (const ComparisonRow& row : comparison.rows) {
     print_result(common,
                  fmt::format("{:<44} {:>9} {:>9} {:>10} {:<22} {:>9}", row.title, format_value(row.dense),
-                             format_value(row.sparse), format_value(row.difference),
-                             fmt::format("[{}, {}]", format_value(row.low), format_value(row.high)),
+                             format_value(row.sparse), format_value(row.difference), format_interval(row),
                              format_p(row.p_corrected)));
   }
   if (!comparison.rows.empty())
@@ -103,12 +102,14 @@ void write_results(const StatsOptions& options, const StatisticsReport& report, 
   if (!options.csv.empty()) write_text_file(options.csv, make_csv(report));
   if (!options.markdown.empty()) write_text_file(options.markdown, make_markdown(report));
   if (!options.out.empty()) write_statistics(report, result, options.out);
+  for (const std::string& path : {options.csv, options.markdown, options.out})
+    if (!path.empty()) print_written(options.common, path);
 }
 
 void run_stats(StatsOptions& options) {
   apply_common_options(options.common);
   const GivenPrompts given = take_prompts(options.arguments, options.source);
-  check_models(options.arguments);
+  check_models(options.arguments, options.source.option());
   if (!options.out.empty()) make_folder(options.out);  // found out before the work, not after it
   options.statistics.seed = options.common.seed;
   options.statistics.interactions = !options.no_interactions;

@@ -58,7 +58,7 @@ void KeptSweep::guard(const std::function<void()>& work) {
   } catch (const SweepStopped& stopped) {
     note("stopped; the same command continues from here");
     ranks_.leave();
-    std::exit(128 + stopped.signal);
+    end_interrupted(stopped.signal);
   } catch (const Error& error) {
     // What was refused is refused again: its file would only stand in the way of the next command.
     if (error.kind() == Error::Kind::kInput) sweep_.finish();

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/token_marks.h"
 #include "cli/common.h"
 #include "cli/open_tokenizer.h"
 #include "cli/program.h"
@@ -28,9 +29,9 @@ nlohmann::json tokenize_text(const TokenizeOptions& options, const Tokenizer& to
   }
   std::vector<std::string> pieces;
   for (const int32_t id : ids) pieces.push_back(tokenizer.piece(id));
-  for (size_t n = 0; n < ids.size(); ++n) {
-    print_result(options.common, fmt::format("{:>7}  {}", ids[n], printable(pieces[n])));
-  }
+  print_result(options.common, fmt::format("{:>7}  token", "id"));
+  for (size_t n = 0; n < ids.size(); ++n)
+    print_result(options.common, fmt::format("{:>7}  {}", ids[n], quote_token(pieces[n])));
   return {{"ids", ids}, {"pieces", pieces}};
 }
 
@@ -57,7 +58,8 @@ void run_tokenize(const TokenizeOptions& options) {
   const Tokenizer tokenizer = open_tokenizer(options.model);
   nlohmann::json result =
       options.has_ids ? decode_ids(options, tokenizer) : tokenize_text(options, tokenizer);
-  result["protocol"] = {{"tokenizer", options.model}, {"special_tokens_added", false}};
+  result["protocol"] = make_protocol(options.common);
+  result["protocol"].update({{"tokenizer", options.model}, {"special_tokens_added", false}});
   write_json_result(options.common, result);
 }
 

@@ -6,7 +6,9 @@
 
 #include "analyze/trace/trace.h"
 #include "base/error.h"
+#include "cli/open.h"
 #include "cli/program.h"
+#include "cli/trace_interventions.h"
 #include "cli/trace_options.h"
 #include "cli/trace_prompts.h"
 #include "cli/trace_report.h"
@@ -18,6 +20,7 @@
 #include "report/trace_features.h"
 #include "report/trace_graph.h"
 #include "report/trace_json.h"
+#include "report/trace_kept.h"
 
 namespace openwork {
 namespace {
@@ -67,13 +70,15 @@ void write_graphs(const TraceOptions& options, const std::vector<ModelTrace>& tr
                             .feature_url = {},
                             .created_ms = now.count(),
                             .max_nodes = options.settings.max_nodes,
-                            .protocol = protocol};
+                            .protocol = protocol,
+                            .record = describe_trace(trace),
+                            .supernodes = trace.supernodes};
     for (const std::string& token : trace.graph.tokens) origin.prompt += token;
     if (!trace.text.empty()) origin.prompt = trace.text;
     const nlohmann::json graph = make_trace_graph(trace.graph, origin, trace.labels);
     // Bytes of a token need not be UTF-8; they are shown with replacement characters rather than refused.
     write_text_file(path, graph.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-    print_result(options.common, "wrote " + path);
+    print_written(options.common, path);
   }
 }
 
@@ -85,8 +90,8 @@ nlohmann::json describe_run(const TraceOptions& options, const std::vector<std::
                    {"gates", "hard"},
                    {"max_nodes", options.settings.max_nodes},
                    {"explain", options.settings.explain},
-                   {"node_threshold", TraceSettings{}.node_threshold},
-                   {"edge_threshold", TraceSettings{}.edge_threshold}});
+                   {"node_threshold", options.settings.node_threshold},
+                   {"edge_threshold", options.settings.edge_threshold}});
   return protocol;
 }
 
@@ -95,7 +100,7 @@ void write_figure(const TraceOptions& options, const std::vector<ModelTrace>& tr
   const std::string prompt = describe_prompts(given.texts, 1, traces.front().graph.ids.size());
   draw::write_figure(draw_model_traces(traces, prompt, describe_protocol(protocol)), options.figure.out,
                      options.figure.dpi);
-  print_result(options.common, "wrote " + options.figure.out);
+  print_written(options.common, options.figure.out);
 }
 
 void trace_one_prompt(const TraceOptions& options, const std::vector<std::string>& models,
@@ -115,20 +120,52 @@ void trace_one_prompt(const TraceOptions& options, const std::vector<std::string
   write_json_result(options.common, result);
 }
 
+// Kept graphs as the figure that was drawn of them, or would have been.
+void draw_kept(const TraceOptions& options) {
+  if (options.figure.out.empty()) fail_input("a kept graph and no figure", "--from-graph", "add --out F.svg");
+  check_figure_output(options.figure);
+  if (!options.words.empty())
+    fail_input("a kept graph and a model or prompt", "--from-graph",
+               "leave out MODEL and PROMPT: the file has both");
+  std::vector<ModelTrace> traces;
+  nlohmann::json protocol;
+  for (const std::string& file : options.from_graphs) {
+    KeptTrace kept = read_kept_trace(file);
+    if (traces.empty()) protocol = kept.protocol;
+    traces.push_back(std::move(kept.trace));
+  }
+  const ModelTrace& first = traces.front();
+  std::vector<std::string> texts;  // none where only tokens were known
+  if (!first.text.empty()) texts.push_back(first.text);
+  const std::string prompt = describe_prompts(texts, 1, first.graph.tokens.size()),
+                    made = protocol.is_object() ? describe_protocol(protocol) : "";
+  draw::write_figure(draw_model_traces(traces, prompt, made), options.figure.out, options.figure.dpi);
+  print_result(options.common, "wrote " + options.figure.out);
+}
+
 void run_trace(TraceOptions& options) {
   apply_common_options(options.common);
+  if (!options.from_graphs.empty()) return draw_kept(options);
   std::vector<std::string> models = options.words;
-  const bool many = !options.source.prompts.empty();
+  const bool many = !options.source.prompts.empty() || !options.task.empty();
   GivenPrompts given;
   if (!many) given = take_prompts(models, options.source);
   check_trace_options(options, models);
   settle_trace_options(options);
-  check_models(models);
+  check_models(models, options.source.option());
+  if (!options.settings.changes.empty())
+    for (const std::string& name : models)
+      check_changes(options.settings.changes, read_config_of(name), name);
   const std::vector<std::string> transcoders = choose_transcoders(options.transcoders, models);
   nlohmann::json protocol = describe_run(options, models);
   if (!many) return trace_one_prompt(options, models, transcoders, given, protocol);
-  nlohmann::json result = trace_prompt_file(options.source.prompts, models, transcoders, options.settings,
-                                            options.common, protocol);
+  nlohmann::json result =
+      options.interventions > 0
+          ? study_interventions({options.source.prompts, options.task, options.interventions}, models,
+                                transcoders, {.seed = options.common.seed, .trace = options.settings},
+                                options.common, protocol)
+          : trace_prompt_file(options.source.prompts, models, transcoders, options.settings, options.common,
+                              protocol);
   result["protocol"] = protocol;
   write_json_result(options.common, result);
 }
@@ -145,6 +182,9 @@ void add_trace_verb(CLI::App& app) {
       "  openwork trace openwork-8m openwork-8m-sparse \"The opposite of 'large' is '\" --out trace.svg\n"
       "  openwork trace openwork-8m \"Once upon a\" --target \" time\" --graph time.json\n"
       "  openwork trace openwork-8m \"A B A\" --ablate L5H1 --boost T@1=2 --query-key L5H1:2<-1\n"
+      "  openwork trace openwork-8m openwork-8m-sparse --prompts examples/continuations.jsonl "
+      "--interventions\n"
+      "  openwork trace --from-graph time.json --out time.svg\n"
       "  openwork trace smollm2-135m smollm2-135m-sparse --prompts examples/opposites.jsonl --json "
       "heads.json");
   verb->callback([options] { run_trace(*options); });

@@ -4,8 +4,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
+#include "base/head_place.h"
 
 namespace openwork {
 namespace {
@@ -22,6 +24,23 @@ NodeChange parse_boost(const std::string& text) {
     fail_input(fmt::format("'{}' is not NODE=X", printable(text, 60)), "--boost",
                "write it like L3F512@7=2 or L5H1=1.5");
   return {text.substr(0, equals), factor};
+}
+
+// The layer of a node's name (L3F512@7, M3@7, E3@7; of T@7 0); none where it is no node's.
+std::optional<int64_t> node_layer(const std::string& name) {
+  const char* at = name.data();
+  const char* const end = at + name.size();
+  const auto take_number = [&](int64_t& number) {
+    const auto [next, error] = std::from_chars(at, end, number);
+    const bool taken = error == std::errc() && number >= 0;
+    at = next;
+    return taken;
+  };
+  const auto take = [&](char letter) { return at < end && *at == letter && ++at; };
+  int64_t layer = 0, other = 0;
+  const bool form = take('T') || ((take('M') || take('E')) && take_number(layer)) ||
+                    (take('L') && take_number(layer) && take('F') && take_number(other));
+  return form && take('@') && take_number(other) && at == end ? std::optional(layer) : std::nullopt;
 }
 
 bool names_feature(const std::string& node) {
@@ -49,7 +68,10 @@ void add_questions(CLI::App& verb, TraceOptions& options) {
   verb.add_option("--boost", options.boost, "multiply one by X and see; again for more")
       ->type_name("NODE=X")
       ->allow_extra_args(false);
-  verb.add_option("--query-key", options.scores, "a pattern entry's score as pairs of nodes; again for more")
+  verb.add_option("--query-key", options.scores,
+                  "a pattern entry's score as pairs of nodes, drawn with --out; top: the strongest head's "
+                  "between the "
+                  "two tokens; again for more")
       ->type_name("L5H1:8<-5")
       ->allow_extra_args(false);
 }
@@ -64,6 +86,16 @@ void add_settings(CLI::App& verb, TraceOptions& options) {
       ->type_name("N")
       ->check(between(1, 1 << 20))
       ->capture_default_str();
+  verb.add_option("--node-threshold", options.settings.node_threshold,
+                  "share of the influence that kept nodes hold")
+      ->type_name("X")
+      ->check(between(0.01, 1.0))
+      ->capture_default_str();
+  verb.add_option("--edge-threshold", options.settings.edge_threshold,
+                  "share of what is left that kept links hold")
+      ->type_name("X")
+      ->check(between(0.01, 1.0))
+      ->capture_default_str();
   verb.add_option("--memory", options.memory, "GiB that tracing may take besides the model")
       ->type_name("X")
       ->check(between(0.001, 4096.0))
@@ -75,6 +107,11 @@ void add_settings(CLI::App& verb, TraceOptions& options) {
   verb.add_option("--graph", options.graph,
                   "write the graph for public viewers; of several models F-MODEL.json each")
       ->type_name("F.json");
+  verb.add_option(
+          "--from-graph", options.from_graphs,
+          "draw a file that --graph wrote, without the model (with --out); again to draw several together")
+      ->type_name("F.json")
+      ->allow_extra_args(false);
   verb.add_option("--features-out", options.features_out,
                   "write what is known of the graph's features, a file each, for viewers")
       ->type_name("DIR");
@@ -86,12 +123,23 @@ void add_settings(CLI::App& verb, TraceOptions& options) {
 void add_trace_options(CLI::App& verb, TraceOptions& options) {
   verb.add_option("MODEL... PROMPT", options.words, "one or more models, then the text")
       ->type_name("")
-      ->required()
-      ->expected(1, 64);
+      ->expected(0, 64);
   verb.add_option(
           "--prompts", options.source.prompts,
           "many prompts, JSONL of {\"prompt\", \"target\", \"from\", \"to\"}: heads needed, with intervals")
       ->type_name("FILE");
+  verb.add_option(
+          "--interventions", options.interventions,
+          "over N prompts of --prompts or --task, knock out the graphs' top features and heads in the model "
+          "itself, and say how well the graphs predict it (N: 20)")
+      ->type_name("N")
+      ->expected(0, 1)
+      ->default_str("20")
+      ->check(between(1, 1 << 20));
+  verb.add_option("--task", options.task,
+                  "with --interventions: prompts of copy, ioi, greater-than, docstring, "
+                  "opposite or a JSONL file")
+      ->type_name("TASK");
   verb.add_option("--tokens", options.source.tokens, "token ids instead of a text")->type_name("1,2,3");
   verb.add_option("--tokens-file", options.source.tokens_file, "JSON file [[id, ...]] of one prompt")
       ->type_name("FILE");
@@ -101,13 +149,19 @@ void add_trace_options(CLI::App& verb, TraceOptions& options) {
 
 void check_trace_options(const TraceOptions& options, const std::vector<std::string>& models) {
   if (!options.figure.out.empty()) check_figure_output(options.figure);
-  const bool many = !options.source.prompts.empty();
+  const bool many = !options.source.prompts.empty() || !options.task.empty();
+  if (!options.task.empty() && !options.source.prompts.empty())
+    fail_input("both --task and --prompts", "command line", "give one of them");
+  if (!options.task.empty() && options.interventions == 0)
+    fail_input("a task without --interventions", "--task", "add --interventions, or give a prompt");
+  if (options.interventions > 0 && !many)
+    fail_input("interventions without prompts", "--interventions", "give --prompts FILE or --task TASK");
   const bool single_prompt_only = !options.question.targets.empty() || !options.ablate.empty() ||
                                   !options.boost.empty() || !options.scores.empty() ||
                                   !options.question.from.empty() || !options.question.to.empty() ||
                                   !options.graph.empty() || !options.figure.out.empty();
   if (many && single_prompt_only) {
-    fail_input("many prompts with an option for one", "--prompts",
+    fail_input("many prompts with an option for one", options.task.empty() ? "--prompts" : "--task",
                "leave out --target, --from, --to, --ablate, --boost, --query-key, --graph and --out: the "
                "file says where to look");
   }
@@ -121,6 +175,22 @@ void check_trace_options(const TraceOptions& options, const std::vector<std::str
   }
 }
 
+void check_changes(const std::vector<NodeChange>& changes, const ModelConfig& config,
+                   const std::string& model) {
+  for (const NodeChange& change : changes) {
+    const std::optional<HeadPlace> head = parse_head_place(change.node);
+    const std::optional<int64_t> layer = head ? head->layer : node_layer(change.node);
+    if (!layer)
+      fail_input(
+          fmt::format("'{}' is no node", printable(change.node, 60)), "--ablate, --boost",
+          "name a feature (L3F512@7), an MLP (M3@7), an error (E3@7), an embedding (T@7) or a head (L5H1)");
+    if (*layer >= config.layers || (head && head->head >= config.heads))
+      fail_input(fmt::format("no {} in {}", printable(change.node, 60), printable(model, 60)),
+                 "--ablate, --boost",
+                 fmt::format("it has {} layers of {} heads", config.layers, config.heads));
+  }
+}
+
 void settle_trace_options(TraceOptions& options) {
   constexpr double kGibibyte = 1 << 30;
   PromptTraceSettings& settings = options.settings;
@@ -129,10 +199,14 @@ void settle_trace_options(TraceOptions& options) {
   for (const std::string& node : options.ablate) settings.changes.push_back({node, 0});
   for (const std::string& text : options.boost) settings.changes.push_back(parse_boost(text));
   for (const std::string& text : options.scores) {
+    if (text == "top") {
+      settings.top_score = true;
+      continue;
+    }
     const std::optional<PatternEntry> entry = parse_pattern_entry(text);
     if (!entry)
       fail_input(fmt::format("'{}' is no pattern entry", printable(text, 60)), "--query-key",
-                 "write it like L5H1:8<-5, the key not after the query");
+                 "write it like L5H1:8<-5, the key not after the query, or top");
     settings.scores.push_back(*entry);
   }
 }

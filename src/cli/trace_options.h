@@ -17,10 +17,13 @@ struct TraceOptions {
   TraceQuestion question;
   PromptTraceSettings settings;
   std::vector<std::string> transcoders, ablate, boost, scores;
+  std::vector<std::string> from_graphs;  // kept files to be drawn, without a model
   std::string graph, features_out;
   FigureFile figure;  // none unless asked for
   double memory = 8;  // GiB
   int64_t top = 10;
+  std::string task;           // whose prompts are studied
+  int64_t interventions = 0;  // prompts in whose graphs features and heads are knocked out; 0: none asked for
 };
 
 void add_trace_options(CLI::App& verb, TraceOptions& options);
@@ -30,5 +33,10 @@ void check_trace_options(const TraceOptions& options, const std::vector<std::str
 
 // What the options say, in options.settings.
 void settle_trace_options(TraceOptions& options);
+
+// Fails on names that are no node's, and heads and layers that the model has not: before it is opened. Whether a
+// feature is active in the prompt is known once it is traced.
+void check_changes(const std::vector<NodeChange>& changes, const ModelConfig& config,
+                   const std::string& model);
 
 }  // namespace openwork

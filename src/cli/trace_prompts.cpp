@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/interval_text.h"
 #include "io/sha256.h"
 #include "report/trace_json.h"
 
@@ -36,16 +37,14 @@ HeadsByPrompt trace_lines(TracedModel traced, const std::vector<PromptLine>& lin
 }
 
 void print_mean(const CommonOptions& common, const HeadsByPrompt& model, double share) {
-  print_result(
-      common,
-      fmt::format("{}: {:.1f} heads carry {:.0f} % on average, 95 % [{:.1f}, {:.1f}], {} prompts", model.name,
-                  model.mean, 100 * share, model.interval.low, model.interval.high, model.prompts.size()));
+  print_result(common,
+               fmt::format("{}: {:.1f} heads carry {:.0f} % on average, 95 % {}, {} prompts", model.name,
+                           model.mean, 100 * share, interval_text(model.interval, 1), model.prompts.size()));
 }
 
 void print_ratio(const CommonOptions& common, const HeadRatio& ratio) {
-  print_result(common,
-               fmt::format("{} needs {:.2f} times fewer heads than {}, 95 % [{:.2f}, {:.2f}]", ratio.sparse,
-                           ratio.ratio, ratio.dense, ratio.interval.low, ratio.interval.high));
+  print_result(common, fmt::format("{} needs {:.2f} times fewer heads than {}, 95 % {}", ratio.sparse,
+                                   ratio.ratio, ratio.dense, interval_text(ratio.interval, 2)));
 }
 
 }  // namespace

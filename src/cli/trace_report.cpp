@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "draw/token_marks.h"
+#include "base/token_marks.h"
 #include "report/trace_figure.h"
 
 namespace openwork {
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kHeadsNamed = 12, kSourcesNamed = 5, kPairsNamed = 5;
 
 std::string mark_position(const TraceGraph& graph, int64_t position) {
-  return draw::mark_token(graph.tokens[static_cast<size_t>(position)]);
+  return mark_token(graph.tokens[static_cast<size_t>(position)]);
 }
 
 void print_moved(const CommonOptions& common, const ModelTrace& trace) {
@@ -42,11 +42,13 @@ void print_nodes(const CommonOptions& common, const ModelTrace& trace, int64_t t
 
 void print_interventions(const CommonOptions& common, const ModelTrace& trace) {
   if (trace.interventions.empty()) return;
-  print_result(common, fmt::format("{:<16} {:>7} {:>10} {:>10} {:>10}   change of the first answer's logit",
-                                   "changed", "times", "predicted", "frozen", "measured"));
+  print_result(common,
+               fmt::format("{:<16} {:>7} {:>10} {:>10} {:>10} {:>10}   change of the first answer's logit",
+                           "changed", "times", "predicted", "frozen", "all paths", "measured"));
   for (const TraceIntervention& change : trace.interventions) {
-    print_result(common, fmt::format("{:<16} {:>7.3g} {:>10.4f} {:>10.4f} {:>10.4f}", change.node,
-                                     change.factor, change.predicted, change.frozen, change.measured));
+    print_result(common,
+                 fmt::format("{:<16} {:>7.3g} {:>10.4f} {:>10.4f} {:>10.4f} {:>10.4f}", change.node,
+                             change.factor, change.predicted, change.frozen, change.total, change.measured));
   }
   const InterventionAgreement agreement = compare_interventions(trace.interventions);
   const std::string closely =
@@ -85,7 +87,7 @@ void print_trace_row(const CommonOptions& common, const ModelTrace& trace) {
     const TraceNode& node = graph.nodes[n];
     if (node.kind != TraceNodeKind::kLogit) continue;
     print_result(common, fmt::format("{:<24} {:<14} {:>9.3f} % {:>7} {:>8} {:>12} {:>11.1e} {:>11.1e}",
-                                     trace.title, draw::mark_token(trace.labels[n]), 100 * node.probability,
+                                     trace.title, mark_token(trace.labels[n]), 100 * node.probability,
                                      graph.nodes.size(), graph.links.size(), graph.nodes_attributed,
                                      graph.sums.effects, graph.sums.heads));
   }
@@ -94,7 +96,8 @@ void print_trace_row(const CommonOptions& common, const ModelTrace& trace) {
 void print_trace(const CommonOptions& common, const ModelTrace& trace, int64_t top) {
   if (trace.explanation) {
     print_result(common,
-                 fmt::format("{}: {}", trace.name, explain_in_one_line(*trace.explanation, kHeadsNamed)));
+                 fmt::format("{}: {}", trace.name,
+                             explain_in_one_line(*trace.explanation, kHeadsNamed, trace.graph.tokens)));
     print_moved(common, trace);
   }
   if (trace.graph.worth) print_result(common, fmt::format("{}: {}", trace.name, describe_worth(trace.graph)));

@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "cli/open.h"
 #include "cli/ranks.h"
+#include "io/sha256.h"
 #include "report/training_chart.h"
 #include "text/documents.h"
 #include "text/prompt_file.h"
@@ -24,21 +25,32 @@ namespace openwork {
 void leave_interrupted(const RunOptions& run, int signal) {
   note(fmt::format("interrupted after a checkpoint; continue with --resume --out {}", run.out.string()));
   run.loop.ranks->leave();
-  std::fflush(nullptr);
-  std::exit(128 + signal);
+  end_interrupted(signal);
 }
+
+namespace {
+
+// Of a run that began with drawn weights the configuration alone.
+nlohmann::json describe_run_model(const RunOptions& run) {
+  if (!run.random) return describe_model_files(run.model);
+  std::filesystem::path config = run.model_path;
+  if (std::filesystem::is_directory(config)) config /= "config.json";
+  return {{"name", run.model}, {"path", config.filename().string()}, {"sha256", sha256_of_file(config)}};
+}
+
+}  // namespace
 
 PreparedData share_data(const TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                         int64_t vocabulary) {
   const DataOptions data = {{options.data.begin(), options.data.end()},
                             options.held_out,
                             options.data_tokens,
-                            options.run.out / "data"};
+                            options.run.out / "data",
+                            options.run.loop.resume};
   PreparedData prepared;
-  const auto prepare = [&] { prepared = prepare_data(data, tokenizer, end_of_text, vocabulary); };
-  options.run.loop.ranks->run_first(prepare);
-  if (!options.run.loop.ranks->is_first()) prepare();
-  return prepared;
+  options.run.loop.ranks->run_first(
+      [&] { prepared = prepare_data(data, tokenizer, end_of_text, vocabulary); });
+  return options.run.loop.ranks->is_first() ? prepared : open_data(data.folder);
 }
 
 void add_run_options(CLI::App& verb, TrainingOptions& options) {
@@ -173,7 +185,7 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   run.save_dtype = options.save_dtype == "fp16"   ? at::kHalf
                    : options.save_dtype == "bf16" ? at::kBFloat16
                                                   : at::kFloat;
-  loop.ranks->run_first([&] { make_run_folder(run); });
+  loop.ranks->run_first([&] { options.lock = make_run_folder(run); });
 }
 
 void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
@@ -183,6 +195,7 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
   const TokenBlocks blocks =
       read_blocks({data.held_out}, tokenizer, end_of_text, options.context, options.held_out_blocks);
   Batches batches(data.train, options.context, run.loop.seed);
+  run.data = data.description.value("content", "");
   HeldOutOptions measure;
   measure.seed = options.common.seed;
   measure.prompts = encode_sample_prompts(tokenizer, beginning_tokens(tokenizer, options.common),
@@ -196,6 +209,8 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
   report.protocol.update({{"device", run.weights.device.str()},
                           {"dtype", run.weights.dtype == at::kFloat ? "fp32" : "bf16"},
                           {"ranks", run.loop.ranks->count()},
+                          {"model", describe_run_model(run)},
+                          {"data", data.description.value("files", nlohmann::json::array())},
                           {"measured_in", "fp32"},
                           {"gates", "hard"},
                           {"noise", kGateNoise},
@@ -208,6 +223,7 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
   std::string text = to_text(report);
   text.pop_back();
   print_result(options.common, text);
+  print_written(options.common, run.out.string());
   write_json_result(options.common, to_json(report));
   run.loop.ranks->leave();
 }

@@ -21,6 +21,7 @@ struct TrainingOptions {
   std::vector<int64_t> lengths;  // of blocks, where they are mixed
   double learning_rate = 0;      // 0: the verb's own default
   CLI::App* verb = nullptr;
+  std::unique_ptr<FolderLock> lock;  // on the run's folder: the first rank's, until the program ends
 };
 
 // Data, length, batch, learning rate, checkpoints: of every run; and all of sparsify and pretrain.

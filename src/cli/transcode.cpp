@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "cli/figure_options.h"
 #include "cli/open.h"
 #include "cli/program.h"
 #include "cli/training.h"
@@ -12,6 +13,7 @@
 #include "io/atomic_file.h"
 #include "io/model_store.h"
 #include "model/load.h"
+#include "report/transcoder_figure.h"
 #include "report/transcoder_report.h"
 #include "transcode/transcoder_files.h"
 #include "transcode/transcoder_folder.h"
@@ -24,8 +26,9 @@ constexpr int64_t kUsualContexts = 5;
 struct TranscodeVerb {
   TrainingOptions training;
   TranscodeOptions transcode;
-  std::string kind = "plt", input = "normed", activation = "batchtopk", scan, unpack, measure, details;
+  std::string kind = "plt", input = "normed", activation = "batchtopk", scan, unpack, measure, details, start;
   int bits = 32;
+  int64_t curve_blocks = 64;        // of --measure
   std::optional<int64_t> describe;  // a run: kUsualContexts unless said; --measure: none unless said
 };
 
@@ -85,8 +88,14 @@ Transcoders train(TranscodeVerb& options, const PreparedData& data, LoopResult& 
   RunOptions& run = options.training.run;
   TranscodeOptions& transcode = options.transcode;
   const std::string hash = model_hash(locate_model(run.model));
-  transcode.identity = {{"model", hash}};
+  transcode.identity = {{"model", hash}, {"data", data.description.value("content", "")}};
   Batches batches(data.train, options.training.context, transcode.seed);
+  Transcoders start;
+  if (!options.start.empty()) {
+    start = load_transcoders(options.start);
+    check_transcoders_fit(start, load_config(locate_model(run.model).path), hash, options.start);
+    transcode.start = &start;
+  }
   TranscodeResult result = train_transcoders(open_as(options, run.weights.dtype), batches, transcode);
   training = result.training;
   if (training.signal != 0) leave_interrupted(run, training.signal);
@@ -104,6 +113,7 @@ TranscoderQuality measure_saved(const TranscodeVerb& options, const std::filesys
                         {.model_hash = model_hash(locate_model(run.model)),
                          .contexts = contexts,
                          .details = options.details,
+                         .curve_blocks = options.measure.empty() ? 0 : options.curve_blocks,
                          .seed = options.training.common.seed});
 }
 
@@ -129,6 +139,7 @@ void run_transcode(TranscodeVerb& options) {
   run.loop.ranks->run_first([&] { write_text_file(run.out / "report.json", report.dump(1) + "\n"); });
   print_result(options.training.common, to_text(quality));
   print_result(options.training.common, describe_training(training));
+  print_written(options.training.common, run.out.string());
   write_json_result(options.training.common, report);
   run.loop.ranks->leave();
 }
@@ -136,6 +147,11 @@ void run_transcode(TranscodeVerb& options) {
 // Transcoders that are there already, on any text.
 void run_measure(TranscodeVerb& options) {
   TrainingOptions& training = options.training;
+  if (!training.out.empty()) {
+    check_figure_output({.out = training.out});
+    if (options.curve_blocks == 0)
+      fail_input("no curves to draw", "--curve-blocks", "give 1 or more, or no --out");
+  }
   const ModelConfig config = load_config(locate_model(training.run.model).path);
   const Tokenizer tokenizer = open_tokenizer(training.run.model);
   const int64_t context = training.context > 0 ? training.context : std::min<int64_t>(config.context, 1024);
@@ -144,6 +160,10 @@ void run_measure(TranscodeVerb& options) {
   const TranscoderQuality quality =
       measure_saved(options, options.measure, blocks, tokenizer, options.describe.value_or(0));
   print_result(training.common, to_text(quality));
+  if (!training.out.empty()) {
+    const std::string title = std::filesystem::path(training.run.model).filename().string();
+    draw::write_figure(draw_replacement(quality, title), training.out);
+  }
   nlohmann::json result = to_json(quality);
   result["protocol"] = make_protocol(training.common);
   result["protocol"].update({{"model", describe_model_files(training.run.model)},
@@ -154,7 +174,7 @@ void run_measure(TranscodeVerb& options) {
 
 void unpack(const TranscodeVerb& options) {
   save_transcoders(options.training.out, load_transcoders(options.unpack), TranscoderFormat::kFloat32);
-  print_result(options.training.common, fmt::format("{} -> {}", options.unpack, options.training.out));
+  print_written(options.training.common, options.training.out);
 }
 
 void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
@@ -182,6 +202,25 @@ void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
       ->check(between<int64_t>(1, int64_t{1} << 50))
       ->type_name("N")
       ->capture_default_str();
+  verb.add_flag("--skip", transcode.skip,
+                "train a linear path from input to output beside the features (plt)");
+  verb.add_flag("--share-k", transcode.share_k, "k is the mean over layers: those that need more have more");
+  verb.add_option("--joint-share", transcode.joint_share,
+                  "of the run, its last part: all layers trained together in the replaced model, against the "
+                  "model's own predictions")
+      ->check(between<double>(0, 1))
+      ->type_name("X")
+      ->capture_default_str();
+  verb.add_option("--joint-rate", transcode.joint_rate, "the learning rate there, over --lr")
+      ->check(between<double>(1e-6, 1e6))
+      ->type_name("X")
+      ->capture_default_str();
+  verb.add_option("--output-weight", transcode.output_weight,
+                  "of the layers' own outputs beside the predictions, there")
+      ->check(between<double>(0, 1e6))
+      ->type_name("X")
+      ->capture_default_str();
+  verb.add_option("--start", options.start, "begin from the features of this folder")->type_name("FOLDER");
   verb.add_option("--bits", options.bits, "of the saved matrices: 32, or 8 with a scale per row")
       ->check(CLI::IsMember({8, 32}))
       ->capture_default_str();
@@ -190,6 +229,12 @@ void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
                   "(default: 5; with --measure: 0)")
       ->check(between<int64_t>(0, 1000))
       ->type_name("N");
+  verb.add_option(
+          "--curve-blocks", options.curve_blocks,
+          "--measure: blocks that the loss with layers 0 to l, and with each alone, is measured on; 0: none")
+      ->check(between<int64_t>(0, int64_t{1} << 30))
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--details", options.details, "also a JSON file per feature, as public viewers read them")
       ->type_name("DIR");
   verb.add_option("--scan", options.scan, "what public viewers call the set (default: openwork/MODEL-KIND)")
@@ -209,7 +254,7 @@ void add_transcode_verb(CLI::App& app) {
       ->excludes(model);
   verb->add_option("--measure", options->measure,
                    "train nothing: measure a folder on --data; nothing is written there unless --describe is "
-                   "given")
+                   "given. --out FILE.svg draws its curves")
       ->type_name("FOLDER");
   add_transcoder_options(*verb, *options);
   add_run_options(*verb, options->training);

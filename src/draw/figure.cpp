@@ -16,6 +16,7 @@ namespace openwork::draw {
 namespace {
 
 constexpr int kMaxPixels = 32767;
+FigureTaker figure_taker;  // offer_figures
 
 struct DestroySurface {
   void operator()(cairo_surface_t* surface) const { cairo_surface_destroy(surface); }
@@ -127,7 +128,12 @@ std::string render_figure(const Figure& figure, Format format, double dpi) {
   return format == Format::kSvg ? sharpen_images(std::move(bytes)) : bytes;
 }
 
+void offer_figures(FigureTaker take) {
+  figure_taker = std::move(take);
+}
+
 void write_figure(const Figure& figure, const std::filesystem::path& path, double dpi) {
+  if (figure_taker && figure_taker(figure, path)) return;
   const Format format = format_of(path);
   AtomicFile file(path);  // before the work: a place that cannot be written is found at once
   file.write(render_figure(figure, format, dpi));

@@ -32,6 +32,11 @@ Format format_of(const std::filesystem::path& path, std::string_view option = "-
 std::string render_figure(const Figure& figure, Format format, double dpi = kDefaultDpi);
 void write_figure(const Figure& figure, const std::filesystem::path& path, double dpi = kDefaultDpi);
 
+// From now on every figure that is to be written is first offered to `take`, with the path it would go to; where
+// it returns true no file is written. For a host that shows figures; an empty one ends it.
+using FigureTaker = std::function<bool(const Figure&, const std::filesystem::path&)>;
+void offer_figures(FigureTaker take);
+
 // What stands around every chart: a title above, and below it in small type what the reader must know
 // (protocol, counts, what a mark means). Empty parts take no room.
 struct Caption {

@@ -87,11 +87,14 @@ void paint_histogram(Canvas& canvas, const Frame& frame, const std::vector<float
   for (int power = 0; power <= static_cast<int>(top); ++power) {
     const double y = frame.area.bottom() - frame.area.height * (0.02 + 0.98 * power / top);
     canvas.line({frame.area.right() - 3, y}, {frame.area.right(), y}, {kFaint, 0.5});
-    canvas.write({frame.area.right() - 4, y}, format_number(std::pow(10.0, power)),
-                 {.size = 5.2,
-                  .colour = kFaint,
-                  .align = Align::kEnd,
-                  .level = power == 0 ? Level::kBottom : Level::kMiddle});
+    const std::string label = format_number(std::pow(10.0, power));
+    const TextStyle style = {.size = 5.2, .colour = kFaint, .align = Align::kEnd, .level = Level::kMiddle};
+    const TextSize size = canvas.measure(label, style);
+    const Point place = {frame.area.right() - 4, std::min(y, frame.area.bottom() - size.height / 2 - 1)};
+    // Bars of weights near 1 stand behind it.
+    canvas.fill({place.x - size.width - 1, place.y - size.height / 2, size.width + 2, size.height},
+                kWhite.with_alpha(0.8));
+    canvas.write(place, label, style);
   }
 }
 
@@ -129,8 +132,11 @@ void paint_side_names(Canvas& canvas, const ScatterBlock& block, const Frame& fr
   for (const Tick& tick : ticks) {
     const double x = frame.at(tick.value, 0).x;
     canvas.line({x, frame.area.bottom()}, {x, frame.area.bottom() + 2}, {kFaint, 0.5});
-    canvas.write({x, frame.area.bottom() + 2}, tick.label,
-                 {.size = 6, .colour = kFaint, .align = Align::kMiddle, .level = Level::kTop});
+    // The labels at both ends stay inside their panel: the neighbour's are as close as the gap.
+    const double share = (x - frame.area.x) / frame.area.width;
+    const Align align = share < 0.1 ? Align::kStart : share > 0.9 ? Align::kEnd : Align::kMiddle;
+    canvas.write({std::clamp(x, frame.area.x + 1, frame.area.right() - 1), frame.area.bottom() + 2},
+                 tick.label, {.size = 6, .colour = kFaint, .align = align, .level = Level::kTop});
   }
   canvas.write({frame.area.centre().x, frame.area.bottom() + 11}, block.names[column],
                {.size = 8, .align = Align::kMiddle, .level = Level::kTop});

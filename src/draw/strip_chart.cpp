@@ -60,6 +60,7 @@ void paint_bar(Canvas& canvas, const Panel& panel, const BarSeries& series, size
   const Point base = panel.at(from, 0), top = panel.at(to, value);
   canvas.fill({base.x, std::min(top.y, base.y), top.x - base.x, std::abs(base.y - top.y)}, series.colour);
   if (place >= series.low.size() || place >= series.high.size()) return;
+  if (!std::isfinite(series.low[place]) || !std::isfinite(series.high[place])) return;
   const double middle = (from + to) / 2;
   canvas.line(panel.at(middle, series.low[place]), panel.at(middle, series.high[place]), {kInk, 0.9});
 }

@@ -93,7 +93,8 @@ void paint_box(Canvas& canvas, const TracePanel& panel, const TraceBox& box, con
   const bool watched = token && (box.column == panel.key || box.column == panel.query);
   const double share = scale.influence > 0 ? std::clamp(box.influence / scale.influence, 0.0, 1.0) : 0;
   const int shade = static_cast<int>(6 + 100 * share);
-  const Colour rim = watched ? kMark : answer ? kInk : token ? kHairline : kPositive.with_alpha(0.75);
+  const Colour own = box.lowers ? kNegative : kPositive;
+  const Colour rim = watched ? kMark : answer ? kInk : token ? kHairline : own.with_alpha(0.75);
   const double edge = watched || answer ? 1.1 : 0.6;
   canvas.fill_rounded(area.inset(-edge, -edge, -edge, -edge), 3.2, answer || watched ? rim : kWhite);
   canvas.fill_rounded(area.inset(-edge, -edge, -edge, -edge), 3.2, rim);

@@ -17,10 +17,12 @@
 namespace openwork::draw {
 
 struct TraceBox {
-  int column = 0;        // the token's position
-  int row = 0;           // from below: 0 the tokens, then ranges of layers, the last the answers
-  double influence = 0;  // how large and dark it is, against the largest that is not an answer
+  int column = 0;  // the token's position
+  int row = 0;     // from below: 0 the tokens, then ranges of layers, the last the answers; several of one
+                   // column and row stand one above the other, the first on top
+  double influence = 0;                 // how large and dark it is, against the largest that is not an answer
   std::vector<std::string> lines = {};  // what is in it, strongest first
+  bool lowers = false;                  // the answer, by itself: framed as links that do
 };
 
 struct TraceMove {

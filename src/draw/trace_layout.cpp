@@ -8,7 +8,7 @@ namespace openwork::draw {
 namespace {
 
 constexpr double kNames = 54;  // room for the rows' names, left
-constexpr double kBetweenColumns = 13, kBetweenRows = 27, kEmptyRow = 13;
+constexpr double kBetweenColumns = 13, kBetweenRows = 27, kEmptyRow = 13, kInCell = 6;
 constexpr double kSmallText = 6, kLargeText = 8.2, kTokenText = 7;
 constexpr size_t kMostLyingTokens = 16;  // beyond so many, tokens stand upright
 constexpr double kUprightColumn = 12;
@@ -48,17 +48,29 @@ TextSize box_size(const TracePanel& panel, const TraceBox& box, double text, boo
           lines.height + (is_answer(panel, box) ? 8 : room)};
 }
 
+// How high the boxes of each cell (column, row) are, one above the other.
+std::map<std::pair<int, int>, double> measure_cells(const TracePanel& panel,
+                                                    const std::vector<TextSize>& sizes) {
+  std::map<std::pair<int, int>, double> heights;
+  for (size_t n = 0; n < panel.boxes.size(); ++n) {
+    const auto [cell, first] = heights.try_emplace({panel.boxes[n].column, panel.boxes[n].row}, -kInCell);
+    cell->second += sizes[n].height + kInCell;
+  }
+  return heights;
+}
+
 // Answers stand side by side and may reach to the left over other columns: they widen none.
 Grid measure_grid(const TracePanel& panel, const std::vector<TextSize>& sizes) {
   Grid grid{std::vector<double>(panel.tokens.size(), kUprightColumn),
             std::vector<double>(panel.rows.size(), 0)};
+  const std::map<std::pair<int, int>, double> cells = measure_cells(panel, sizes);
   for (size_t n = 0; n < panel.boxes.size(); ++n) {
     const TraceBox& box = panel.boxes[n];
     double& column = grid.columns.at(static_cast<size_t>(box.column));
     double& row = grid.rows.at(static_cast<size_t>(box.row));
     if (!is_answer(panel, box))
       column = std::max(column, sizes[n].width + (box.row == 0 ? 4 : kBetweenColumns));
-    row = std::max(row, sizes[n].height);
+    row = std::max(row, is_answer(panel, box) ? sizes[n].height : cells.at({box.column, box.row}));
   }
   return grid;
 }
@@ -98,14 +110,20 @@ void place_columns(const Grid& grid, TraceLayout& layout) {
   layout.width = x + 2;
 }
 
-// Answers from right to left, the first one in its own column; everything else in the middle of its cell.
+// Answers from right to left, the first one in its own column; everything else in the middle of its cell, from above in
+// the order of the panel.
 void place_boxes(const TracePanel& panel, const std::vector<TextSize>& sizes, TraceLayout& layout) {
+  const std::map<std::pair<int, int>, double> heights = measure_cells(panel, sizes);
+  std::map<std::pair<int, int>, double> placed;  // how much of each cell is taken
   double answers_to = layout.width;
   for (size_t n = 0; n < panel.boxes.size(); ++n) {
     const TraceBox& box = panel.boxes[n];
     const auto [width, height] = sizes[n];
     double x = layout.column_middles[static_cast<size_t>(box.column)] - width / 2;
-    double y = layout.row_middles[static_cast<size_t>(box.row)] - height / 2;
+    const std::pair cell(box.column, box.row);
+    const double high = is_answer(panel, box) ? height : heights.at(cell);
+    double y = layout.row_middles[static_cast<size_t>(box.row)] - high / 2 + placed[cell];
+    if (!is_answer(panel, box)) placed[cell] += height + kInCell;
     if (is_answer(panel, box)) {
       x = std::min(x, answers_to - width);
       answers_to = x - kBetweenColumns;
@@ -165,12 +183,13 @@ void place_curves(const TracePanel& panel, const TraceScale& scale, TraceLayout&
     const TraceMove& move = panel.moves[n];
     const TraceBox &from = panel.boxes[static_cast<size_t>(move.from)],
                    &to = panel.boxes[static_cast<size_t>(move.to)];
+    const Rect &below = layout.boxes[static_cast<size_t>(move.from)],
+               &above = layout.boxes[static_cast<size_t>(move.to)];
     bool free_between = true;
-    for (const TraceBox& box : panel.boxes)
-      free_between &= !(box.column == from.column && box.row > from.row && box.row < to.row);
-    TraceCurve curve =
-        make_curve(layout.boxes[static_cast<size_t>(move.from)], layout.boxes[static_cast<size_t>(move.to)],
-                   entries[n], from.column != to.column, free_between);
+    for (size_t b = 0; b < panel.boxes.size(); ++b)
+      free_between &= !(panel.boxes[b].column == from.column && layout.boxes[b].bottom() <= below.y + 1 &&
+                        layout.boxes[b].y >= above.bottom() - 1);
+    TraceCurve curve = make_curve(below, above, entries[n], from.column != to.column, free_between);
     const double share = scale.weight > 0 ? std::min(1.0, std::abs(move.weight) / scale.weight) : 0;
     curve.width = kThinnest + share * (kThickest - kThinnest);
     layout.curves.push_back(curve);

@@ -1,6 +1,7 @@
 // Output files that are whole or absent: bytes go to `PATH.<process>-<count>.part`, and commit() makes them
 // durable and renames them onto PATH. Whatever was at PATH stays until that rename, and a file that was not
-// committed leaves nothing behind.
+// committed leaves nothing behind. A .part file is locked while it is written, so that the next writer of PATH
+// can tell those that a killed program left, and removes them.
 //   AtomicFile out("report.json");
 //   out.write(text);
 //   out.commit();
@@ -35,15 +36,18 @@ class AtomicFile {
   void commit();
 
  private:
+  void open_part();
   void flush();
   void write_through(std::span<const std::byte> bytes);
-  [[noreturn]] void refuse(int error, std::string_view doing) const;
 
   std::filesystem::path path_, part_;  // part_ is empty when PATH is written straight
   int descriptor_ = -1;
   bool committed_ = false;
   std::vector<std::byte> buffer_;
 };
+
+// Removes the .part files of this process, for a signal handler that ends it: calls nothing that one may not.
+void remove_unfinished_files();
 
 // The whole of a text file in one go.
 void write_text_file(const std::filesystem::path& path, std::string_view text);

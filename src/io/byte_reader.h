@@ -19,6 +19,7 @@ static_assert(std::endian::native == std::endian::little,
               "numbers are copied from little-endian files as they are");
 
 inline constexpr std::string_view kDamagedAdvice = "the file is cut short or damaged; fetch it again";
+inline constexpr std::string_view kDamagedHeader = "the header is damaged or lies; fetch the file again";
 
 // A number at the start of `bytes`, which need not be aligned.
 template <typename Number>

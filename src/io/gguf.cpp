@@ -15,7 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kLyingAdvice = "the header is damaged or lies; fetch the file again";
 constexpr size_t kMaxDimensions = 4;  // ggml's own limit
 constexpr uint64_t kMaxTensors = uint64_t{1} << 20;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 16;
@@ -65,7 +64,7 @@ uint64_t find_alignment(const json& metadata, std::string_view origin) {
   const uint64_t alignment = found->is_number_unsigned() ? found->get<uint64_t>() : 0;
   if (!std::has_single_bit(alignment) || alignment > kMaxAlignment) {
     fail_input(fmt::format("general.alignment {} is not a power of two up to {}", alignment, kMaxAlignment),
-               origin, kLyingAdvice);
+               origin, kDamagedHeader);
   }
   return alignment;
 }
@@ -82,7 +81,7 @@ TensorInfo read_info(ByteReader& reader) {
   const auto rank = reader.read<uint32_t>("a tensor's dimensions");
   if (rank > kMaxDimensions) {
     fail_input(fmt::format("{} dimensions, more than {}", rank, kMaxDimensions),
-               describe_tensor(entry.name, reader.origin()), kLyingAdvice);
+               describe_tensor(entry.name, reader.origin()), kDamagedHeader);
   }
   // Sizes above int64 turn negative here, and count_bytes refuses those.
   for (uint32_t i = 0; i < rank; ++i) {
@@ -100,7 +99,7 @@ void place_tensor(TensorInfo& info, std::span<const std::byte> data, uint64_t al
                   std::string_view origin) {
   if (info.offset % alignment != 0) {
     fail_input(fmt::format("offset {} is not a multiple of the alignment {}", info.offset, alignment),
-               describe_tensor(info.entry.name, origin), kLyingAdvice);
+               describe_tensor(info.entry.name, origin), kDamagedHeader);
   }
   if (info.offset > data.size() || info.size > data.size() - info.offset) {
     fail_input(fmt::format("{} bytes at offset {} run past the file's {} bytes of data", info.size,
@@ -117,7 +116,7 @@ void check_overlap(std::vector<TensorInfo>& infos, std::string_view origin) {
   for (size_t i = 1; i < infos.size(); ++i) {
     if (infos[i - 1].offset + infos[i - 1].size > infos[i].offset) {
       fail_input(fmt::format("its data overlaps that of '{}'", printable(infos[i - 1].entry.name)),
-                 describe_tensor(infos[i].entry.name, origin), kLyingAdvice);
+                 describe_tensor(infos[i].entry.name, origin), kDamagedHeader);
     }
   }
 }
@@ -129,7 +128,7 @@ TensorListing parse_gguf(std::span<const std::byte> file, std::string_view origi
   check_version(reader);
   const auto tensor_count = reader.read<uint64_t>("the tensor count");
   if (tensor_count > kMaxTensors) {
-    fail_input(fmt::format("{} tensors, more than {}", tensor_count, kMaxTensors), origin, kLyingAdvice);
+    fail_input(fmt::format("{} tensors, more than {}", tensor_count, kMaxTensors), origin, kDamagedHeader);
   }
   const auto key_count = reader.read<uint64_t>("the key count");
   TensorListing listing;

@@ -10,7 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kLyingAdvice = "the header is damaged or lies; fetch the file again";
 constexpr size_t kMaxArrayDepth = 4;                // arrays within arrays
 constexpr uint64_t kMaxValues = uint64_t{1} << 24;  // in all; vocabularies have some 10^5
 constexpr uint64_t kMaxText = uint64_t{1} << 28;    // bytes of strings, in all
@@ -69,7 +68,7 @@ class ValueReader {
   }
 
   [[noreturn]] void refuse(std::string_view what, std::string_view key) const {
-    fail_input(what, fmt::format("key '{}' of {}", printable(key), reader_.origin()), kLyingAdvice);
+    fail_input(what, fmt::format("key '{}' of {}", printable(key), reader_.origin()), kDamagedHeader);
   }
 
   ByteReader& reader_;
@@ -82,11 +81,12 @@ std::string read_gguf_string(ByteReader& reader, std::string_view what, uint64_t
   const auto length = reader.read<uint64_t>(what);
   if (length > limit) {
     fail_input(fmt::format("{} of {} bytes, more than {}", what, length, limit), reader.origin(),
-               kLyingAdvice);
+               kDamagedHeader);
   }
   const std::string_view text = reader.take_text(length, what);
   if (find_invalid_utf8(text) != std::string_view::npos) {
-    fail_input(fmt::format("{} '{}' is not UTF-8", what, printable(text, 60)), reader.origin(), kLyingAdvice);
+    fail_input(fmt::format("{} '{}' is not UTF-8", what, printable(text, 60)), reader.origin(),
+               kDamagedHeader);
   }
   return std::string(text);
 }
@@ -98,7 +98,7 @@ json read_gguf_metadata(ByteReader& reader, uint64_t count) {
     std::string key = read_gguf_string(reader, "a metadata key");
     const auto type = reader.read<uint32_t>("a metadata type");
     if (metadata.contains(key)) {
-      fail_input(fmt::format("the key '{}' stands twice", printable(key)), reader.origin(), kLyingAdvice);
+      fail_input(fmt::format("the key '{}' stands twice", printable(key)), reader.origin(), kDamagedHeader);
     }
     json value = values.read(type, key);
     metadata.emplace(std::move(key), std::move(value));

@@ -1,16 +1,14 @@
 #include "io/growing_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 
-#include "base/error.h"
+#include "io/write_error.h"
 
 namespace openwork {
 
@@ -67,10 +65,8 @@ void GrowingFile::append(std::string_view bytes) {
 }
 
 void GrowingFile::report(int error) const {
-  const bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  if (is_full) unlink(path_.c_str());
-  fail(fmt::format("cannot write the file: {}", std::strerror(error)), path_.string(),
-       is_full ? "free some space, then run the command again" : "check the folder's permissions");
+  if (is_full_disk(error)) unlink(path_.c_str());
+  fail_to_write("write the file", path_, error);
 }
 
 }  // namespace openwork

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMegabyte = 1000000;
+constexpr std::string_view kIncomplete = ".incomplete";
 
 struct RemoteFile {
   std::string name, url;
@@ -46,6 +48,18 @@ bool has_hash(const fs::path& file, const std::string& hash) {
 std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What broken-off fetches of the file's other versions left beside `target`; nobody goes on with them.
+void remove_incomplete(const fs::path& target, const fs::path& wanted) {
+  std::error_code error;
+  const std::string begin = target.filename().string() + ".";
+  for (const auto& entry : fs::directory_iterator(target.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(begin) || !name.ends_with(kIncomplete) || entry.path() == wanted) continue;
+    const std::string hash = fs::path(name.substr(begin.size())).stem().string();
+    if (is_hex_hash(hash, kSha1Digits) || is_hex_hash(hash, kSha256Digits)) fs::remove(entry.path(), error);
+  }
 }
 
 class HubFetch {
@@ -93,6 +107,8 @@ FetchedModel HubFetch::run() {
   list();
   const FilePlan plan = plan_files(names_, options_.file, name_.text());
   make_folder(folder());
+  std::optional<FolderLock> lock;  // the cache has a lock for each file
+  if (options_.to) lock.emplace(*options_.to, FolderLock::IfHeld::kWait);
   for (const std::string& file : plan.small) bring(file);
   std::vector<std::string> weights = plan.weights;
   if (!plan.index.empty()) {
@@ -156,7 +172,10 @@ void HubFetch::bring(const std::string& file) {
   const RemoteFile remote = describe(file);
   if (options_.to) {
     const fs::path target = *options_.to / file;
-    bring_to(remote, target, target.string() + "." + remote.hash + ".incomplete");
+    make_folder(target.parent_path());
+    const fs::path part = fmt::format("{}.{}{}", target.string(), remote.hash, kIncomplete);
+    remove_incomplete(target, part);
+    bring_to(remote, target, part);
     return;
   }
   // Without a hash the blob gets its own sha256 for a name, and nothing half-fetched can be trusted to fit.
@@ -185,6 +204,7 @@ std::string HubFetch::bring_to(const RemoteFile& remote, const fs::path& target,
                        remote.hash),
            name_.text(), "run the command again; if it stays wrong, the hub or the connection is at fault");
     }
+    sync_file(part);
     rename_file(part, target);
     fetched.downloaded = true;
   }

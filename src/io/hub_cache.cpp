@@ -2,7 +2,6 @@
 #include "io/hub_cache.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -88,7 +87,8 @@ void HubCache::link(const std::string& commit, const std::string& file, const st
   const fs::path relative = blob(hash).lexically_relative(target.parent_path());
   std::error_code error;
   if (fs::is_symlink(target, error) && fs::read_symlink(target, error) == relative) return;
-  const fs::path beside = target.string() + fmt::format(".{}.part", getpid());
+  const fs::path beside =
+      target.string() + ".part";  // the caller holds the blob's lock: nobody else makes it
   fs::remove(beside, error);
   fs::create_symlink(relative, beside, error);
   if (error) fs::copy_file(blob(hash), beside, error);

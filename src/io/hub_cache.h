@@ -36,7 +36,8 @@ class HubCache {
   std::filesystem::path lock(const std::string& hash) const;
   std::filesystem::path snapshot(const std::string& commit) const { return folder_ / "snapshots" / commit; }
 
-  // Makes snapshots/COMMIT/FILE a link to the blob (a copy where the file system has no links).
+  // Makes snapshots/COMMIT/FILE a link to the blob (a copy where the file system has no links). The caller holds
+  // the blob's lock.
   void link(const std::string& commit, const std::string& file, const std::string& hash) const;
   void write_ref(const std::string& revision, const std::string& commit) const;
 

@@ -13,6 +13,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr size_t kMaxJsonFile = size_t{128} << 20;  // the largest tokenizer.json is a quarter of it
 constexpr std::string_view kAdvice = "correct the file or fetch it again";
 
 // "line 3, byte 41"; both count from 1.
@@ -121,6 +122,10 @@ json parse_json(std::string_view text, std::string_view origin, DuplicateKeys du
 
 json read_json_file(const std::filesystem::path& path) {
   const MappedFile file(path);
+  if (file.bytes().size() > kMaxJsonFile) {
+    fail_input(fmt::format("{} bytes of JSON, more than {}", file.bytes().size(), kMaxJsonFile),
+               path.string(), kAdvice);
+  }
   return parse_json(file.text(), path.string());
 }
 

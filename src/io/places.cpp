@@ -9,6 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+fs::path hosted_folder;  // set_builtin_folder
+
 // "~/x" as the shell would have it, for values that were set where no shell reads them.
 fs::path expand_home(const std::string& text) {
   const std::string home = environment_value("HOME");
@@ -49,6 +51,10 @@ std::vector<fs::path> builtin_folders() {
     if (end > start) folders.push_back(expand_home(listed.substr(start, end - start)));
     start = end + 1;
   }
+  if (!hosted_folder.empty()) {
+    folders.push_back(hosted_folder);
+    return folders;
+  }
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (error) return folders;
@@ -65,6 +71,10 @@ std::vector<fs::path> builtin_folders() {
 std::string environment_value(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+void set_builtin_folder(const fs::path& folder) {
+  hosted_folder = folder;
 }
 
 ModelPlaces find_model_places() {

@@ -2,7 +2,7 @@
 // the Hugging Face cache shared with Python's tools. All of it follows from the environment:
 //   built-in  OPENWORK_MODELS (several, colon separated), then models/ beside the program, one folder up, or
 //   in
-//             the install's share/openwork/models
+//             the install's share/openwork/models; in another program's process, where that says
 //   fetched   OPENWORK_CACHE, else XDG_CACHE_HOME/openwork, else ~/.cache/openwork
 //   hub       HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else
 //   ~/.cache/huggingface/hub
@@ -20,6 +20,9 @@ struct ModelPlaces {
 };
 
 ModelPlaces find_model_places();
+
+// Where the process is not the program: built-in models are in this folder.
+void set_builtin_folder(const std::filesystem::path& folder);
 
 // The variable's value, or "" when it is unset or empty.
 std::string environment_value(const char* name);

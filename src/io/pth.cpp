@@ -16,8 +16,7 @@ namespace {
 constexpr size_t kMaxDictDepth = 32;
 // Bytes of names plus values visited: a pickle may hold one dict in very many places.
 constexpr size_t kMaxFlattening = size_t{16} << 20;
-constexpr std::string_view kLyingAdvice =
-    "the file is damaged or lies; save the weights again as safetensors";
+constexpr std::string_view kPthAdvice = "the file is damaged or lies; save the weights again as safetensors";
 
 using Members = std::map<std::string, ZipMember, std::less<>>;
 
@@ -90,7 +89,7 @@ class Flattener {
   void visit(PickleValue value, const std::string& name, size_t depth) {
     spent_ += name.size() + 1;
     if (depth > kMaxDictDepth || spent_ > kMaxFlattening) {
-      fail_input("dicts nested too deep or too often", origin_, kLyingAdvice);
+      fail_input("dicts nested too deep or too often", origin_, kPthAdvice);
     }
     switch (value.kind) {
       case PickleKind::kTensor:
@@ -122,7 +121,7 @@ class Flattener {
   std::string describe_key(PickleValue key) const {
     if (key.kind == PickleKind::kString) return std::string(document_.strings[key.index]);
     if (key.kind == PickleKind::kInteger) return std::to_string(key.integer);
-    fail_input("a dict key that is neither text nor a whole number", origin_, kLyingAdvice);
+    fail_input("a dict key that is neither text nor a whole number", origin_, kPthAdvice);
   }
 
   // The storage's bytes, checked against the size the pickle gives.
@@ -148,7 +147,7 @@ class Flattener {
       fail_input(fmt::format("shape [{}] with strides [{}] at {} does not fit its storage of {} values",
                              fmt::join(tensor.shape, ", "), fmt::join(tensor.strides, ", "), tensor.offset,
                              storage.count),
-                 describe_tensor(name, origin_), kLyingAdvice);
+                 describe_tensor(name, origin_), kPthAdvice);
     }
     const uint64_t size = dtype_bytes(storage.dtype, 1);
     TensorEntry entry{name, storage.dtype, tensor.shape, tensor.strides,
@@ -165,7 +164,7 @@ class Flattener {
       if (tensor.strides[i] < 0 || __builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &step) ||
           __builtin_add_overflow(last, step, &last)) {
         fail_input(fmt::format("strides [{}] are negative or too large", fmt::join(tensor.strides, ", ")),
-                   describe_tensor(name, origin_), kLyingAdvice);
+                   describe_tensor(name, origin_), kPthAdvice);
       }
     }
     return values == 0 ? 0 : static_cast<uint64_t>(last) + 1;

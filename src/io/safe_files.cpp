@@ -7,53 +7,100 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "io/write_error.h"
 
 namespace openwork {
 namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail_to_write(std::string_view what, const fs::path& path, int error) {
-  fail(fmt::format("cannot {}: {}", what, std::strerror(error)), path.string(),
-       error == ENOSPC ? "free some space, then run the command again"
-                       : "check the permissions, or choose another folder");
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+void sync(const fs::path& path, int flags, std::string_view doing) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  if (descriptor < 0) return;  // may be written but not read
+  const int error = ::fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  if (error != 0 && error != EINVAL && error != ENOTSUP && error != EROFS) fail_to_write(doing, path, error);
+}
+
+// Takes the lock, at once or after a wait; false: another holds it and `wait` is off. File systems without locks
+// (ENOTSUP, ENOLCK) are used without.
+bool take_lock(int descriptor, bool wait, std::string_view waiting_for) {
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
+  if (!wait) return false;
+  note(fmt::format("waiting for {}", waiting_for));
+  while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  return true;
 }
 
 }  // namespace
 
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
 void make_folder(const fs::path& folder) {
   std::error_code error;
+  std::vector<fs::path> made;  // innermost first
+  for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+    made.push_back(at);
+    if (at == at.parent_path()) break;
+  }
   fs::create_directories(folder, error);
   if (error) fail_to_write("make the folder", folder, error.value());
   if (!fs::is_directory(folder, error)) fail_to_write("make the folder", folder, ENOTDIR);
+  for (const fs::path& each : made) sync_folder(parent_of(each));
 }
 
 void rename_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (error) fail_to_write("put the file in place", to, error.value());
+  sync_folder(parent_of(to));
+}
+
+void sync_folder(const fs::path& folder) {
+  sync(folder, O_DIRECTORY, "make the folder's changes durable");
+}
+
+void sync_file(const fs::path& file) {
+  sync(file, 0, "write the file");
 }
 
 FileLock::FileLock(const fs::path& path) {
-  make_folder(path.parent_path());
+  make_folder(parent_of(path));
   descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail_to_write("open the lock file", path, errno);
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  if (errno == EWOULDBLOCK) {
-    note("waiting for another program that fetches the same file");
-    while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  // File systems without locks (ENOTSUP, ENOLCK) are used without.
+  take_lock(descriptor_, true, "another program that fetches the same file");
 }
 
 FileLock::~FileLock() {
+  close(descriptor_);
+}
+
+FolderLock::FolderLock(const fs::path& folder, IfHeld if_held) {
+  make_folder(folder);
+  descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0) fail_to_write("open the folder", folder, errno);
+  if (take_lock(descriptor_, if_held == IfHeld::kWait, "another program that writes into the same folder"))
+    return;
+  close(descriptor_);
+  fail_input("another openwork is writing into this folder", folder.string(),
+             "wait until it has ended, or choose another folder");
+}
+
+FolderLock::~FolderLock() {
   close(descriptor_);
 }
 

@@ -1,5 +1,5 @@
 // Folders and files changed so that nobody meets a half-written one and a killed program leaves little
-// behind: a lock that dies with its holder, a temporary folder that goes with its owner. (For output files:
+// behind: locks that die with their holder, a temporary folder that goes with its owner. (For output files:
 // atomic_file.h.)
 #pragma once
 #include <filesystem>
@@ -7,11 +7,34 @@
 
 namespace openwork {
 
-// Creates the folder and its parents; fails naming it where that cannot be done.
+// Whether a plain file is there; false where that cannot be seen.
+bool is_file(const std::filesystem::path& path);
+
+// Creates the folder and its parents and makes them durable; fails naming it where that cannot be done.
 void make_folder(const std::filesystem::path& folder);
 
-// Renames over what is there; fails naming the target.
+// Renames over what is there and makes that durable; fails naming the target.
 void rename_file(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Makes what was created, renamed or removed in the folder durable. A disk that reports an error is a failure;
+// a file system that cannot sync folders is used without.
+void sync_folder(const std::filesystem::path& folder);
+void sync_file(const std::filesystem::path& file);  // its content
+
+// Holds a folder (made where absent) for one writer. The lock is on the folder itself, so that no file is left,
+// and goes with the process however it ends. Where it is held by another process: kRefuse fails, kWait says so
+// in a note and waits.
+class FolderLock {
+ public:
+  enum class IfHeld { kRefuse, kWait };
+  FolderLock(const std::filesystem::path& folder, IfHeld if_held);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
 
 // Holds `path` (created, with its folder, where absent) by flock, as Python's filelock does, so that programs
 // of both kinds wait for each other. Says so in a note when it has to wait.

@@ -15,7 +15,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
-constexpr std::string_view kLyingAdvice = "the header is damaged or lies; fetch the file again";
+
+// A header is parsed into many times its size; one larger than this must have tensors that are larger still.
+constexpr uint64_t kLargeHeader = 4 << 20;
 
 struct Range {
   uint64_t begin, end;
@@ -44,7 +46,7 @@ std::vector<int64_t> read_numbers(const json& info, const char* key, std::string
   }
   if (!good) {
     fail_input(fmt::format("'{}' is not a list of at most {} whole numbers from 0 up", key, kMaxRank),
-               describe_tensor(tensor, origin), kLyingAdvice);
+               describe_tensor(tensor, origin), kDamagedHeader);
   }
   return numbers;
 }
@@ -61,7 +63,7 @@ Range read_range(const json& info, const std::string& tensor, uint64_t data_size
 
 TensorEntry read_entry(const std::string& name, const json& info, std::span<const std::byte> data,
                        std::vector<Range>& ranges, std::string_view origin) {
-  if (!info.is_object()) fail_input("no JSON object", describe_tensor(name, origin), kLyingAdvice);
+  if (!info.is_object()) fail_input("no JSON object", describe_tensor(name, origin), kDamagedHeader);
   TensorEntry entry;
   entry.name = name;
   entry.dtype = read_dtype(info, name, origin);
@@ -71,7 +73,7 @@ TensorEntry read_entry(const std::string& name, const json& info, std::span<cons
   if (wanted != range.end - range.begin) {
     fail_input(fmt::format("{} bytes where shape [{}] of {} takes {}", range.end - range.begin,
                            fmt::join(entry.shape, ", "), dtype_name(entry.dtype), wanted),
-               describe_tensor(name, origin), kLyingAdvice);
+               describe_tensor(name, origin), kDamagedHeader);
   }
   entry.bytes = data.subspan(range.begin, range.end - range.begin);
   ranges.push_back(range);
@@ -89,19 +91,19 @@ void check_ranges(std::vector<Range> ranges, uint64_t data_size, std::string_vie
     if (range.begin != expected) {
       fail_input(fmt::format("data begins at {} where {} was expected ({})", range.begin, expected,
                              range.begin < expected ? "tensors overlap" : "a hole"),
-                 describe_tensor(*range.tensor, origin), kLyingAdvice);
+                 describe_tensor(*range.tensor, origin), kDamagedHeader);
     }
     expected = range.end;
   }
   if (expected != data_size) {
-    fail_input(fmt::format("{} bytes after the last tensor", data_size - expected), origin, kLyingAdvice);
+    fail_input(fmt::format("{} bytes after the last tensor", data_size - expected), origin, kDamagedHeader);
   }
 }
 
 void check_metadata(const json& metadata, std::string_view origin) {
   const bool good = metadata.is_object() && std::all_of(metadata.begin(), metadata.end(),
                                                         [](const json& value) { return value.is_string(); });
-  if (!good) fail_input("'__metadata__' is not an object of strings", origin, kLyingAdvice);
+  if (!good) fail_input("'__metadata__' is not an object of strings", origin, kDamagedHeader);
 }
 
 json read_header(ByteReader& reader) {
@@ -111,6 +113,10 @@ json read_header(ByteReader& reader) {
                reader.origin(), "this is not a safetensors file, or its header lies");
   }
   const std::string_view text = reader.take_text(length, "the header");
+  if (length > kLargeHeader && length > reader.remaining()) {
+    fail_input(fmt::format("a header of {} bytes for {} bytes of tensors", length, reader.remaining()),
+               reader.origin(), kDamagedHeader);
+  }
   if (text.empty() || text.front() != '{') {
     fail_input("the header is not a JSON object", reader.origin(), "this is not a safetensors file");
   }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,6 +11,8 @@
 #include "base/error.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "io/safe_files.h"
+#include "model/adapter_config.h"
 #include "model/architecture.h"
 #include "model/delta.h"
 #include "model/save.h"
@@ -48,25 +49,14 @@ bool names_module(const std::string& target, const ParameterSpec& spec, const st
 }
 
 struct AdapterFile {
-  nlohmann::json config;
+  AdapterConfig config;
   std::shared_ptr<const TensorFile> tensors;
-  double scale = 1;
-  GateKind gate = GateKind::kNone;
 };
 
 AdapterFile open_adapter(const fs::path& folder) {
   const fs::path path = folder / "adapter_config.json";
-  AdapterFile file{read_json_file(path), nullptr};
-  const ConfigReader reader(file.config, path.string());
-  if (reader.text_or("peft_type", "LORA") != "LORA")
-    reader.refuse("peft_type", reader.text_or("peft_type", ""), "LORA");
-  if (reader.flag_or("use_dora", false)) reader.refuse("use_dora", "true", "false");
-  const double rank = static_cast<double>(reader.positive("r"));
-  const double alpha = reader.number_or("lora_alpha", rank);
-  file.scale = alpha / (reader.flag_or("use_rslora", false) ? std::sqrt(rank) : rank);
-  file.gate = read_gate(reader);
-  file.tensors = open_weights(folder / "adapter_model.safetensors");
-  return file;
+  return {read_adapter_config(read_json_file(path), path.string()),
+          open_weights(folder / "adapter_model.safetensors")};
 }
 
 // The adapter's tensors are named from the transformers model down; GPT-2's from "transformer." on.
@@ -157,8 +147,7 @@ Tensor add_lora(const Tensor& weight, const Tensor& a, const Tensor& b, double s
 
 void save_adapter(const fs::path& folder, const ModelConfig& config, const LoraOptions& options,
                   const NamedTensors& tensors, const std::string& base_name) {
-  std::error_code error;
-  fs::create_directories(folder, error);
+  make_folder(folder);
   std::set<std::string> modules;
   for (const std::string& name : find_lora_targets(config, options)) {
     const std::string module = module_name(name), parent = last_part(module.substr(0, module.rfind('.')));
@@ -188,11 +177,11 @@ Transformer load_adapted_model(const fs::path& base, const fs::path& adapter, co
   AdapterTensors tensors(file, options);
   Transformer model = load_model(base, {options.dtype, options.device, /*trainable=*/options.trainable});
   ModelConfig config = model.config();
-  if (file.gate != GateKind::kNone) config.gate = file.gate;
+  if (file.config.gate != GateKind::kNone) config.gate = file.config.gate;
   std::map<std::string, Tensor> own(model.parameters().begin(), model.parameters().end());
   NamedTensors parameters;
   for (const ParameterSpec& spec : specs_of(config)) {
-    if (is_gate(spec.role) && file.gate != GateKind::kNone) {
+    if (is_gate(spec.role) && file.config.gate != GateKind::kNone) {
       parameters.emplace_back(spec.name, tensors.read_gate(spec));
       continue;
     }
@@ -202,7 +191,8 @@ Transformer load_adapted_model(const fs::path& base, const fs::path& adapter, co
     const Tensor b = spec.bias ? Tensor() : tensors.read(module + ".lora_B.weight");
     if (a.defined() || b.defined()) {
       check_parts(weight, a, b, config.transposed_linear, module, origin);
-      weight = add_lora(weight.to(at::kFloat), a, b, file.scale, config.transposed_linear).to(options.dtype);
+      weight = add_lora(weight.to(at::kFloat), a, b, file.config.scale, config.transposed_linear)
+                   .to(options.dtype);
     }
     parameters.emplace_back(spec.name, weight);
   }

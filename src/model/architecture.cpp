@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/head_lists.h"
 
 namespace openwork {
 namespace {
@@ -41,21 +42,30 @@ class SpecList {
 };
 
 void add_attention(SpecList& list, const ModelConfig& config, int64_t layer) {
-  const int64_t q_size = config.heads * config.head_size, kv_size = config.kv_heads * config.head_size;
+  const auto heads = static_cast<int64_t>(kept_queries(config, layer).size());
+  const auto kv_heads = static_cast<int64_t>(kept_key_values(config, layer).size());
+  if (heads == 0) {  // what a layer without heads adds to the stream is its output's bias
+    if (config.output_bias) list.add(Role::kAttentionOutput, layer, true, {config.width});
+    return;
+  }
+  const int64_t q_size = heads * config.head_size, kv_size = kv_heads * config.head_size;
+  // A norm over all of q is one of heads that are gone as well: q and k are kept whole for it.
+  const int64_t normed_q = config.qk_norm ? config.heads * config.head_size : q_size;
+  const int64_t normed_k = config.qk_norm ? config.kv_heads * config.head_size : kv_size;
   if (config.qkv_layout == QkvLayout::kSeparate) {
-    list.add_linear(Role::kQuery, layer, config.width, q_size, config.qkv_bias);
-    list.add_linear(Role::kKey, layer, config.width, kv_size, config.qkv_bias);
+    list.add_linear(Role::kQuery, layer, config.width, normed_q, config.qkv_bias);
+    list.add_linear(Role::kKey, layer, config.width, normed_k, config.qkv_bias);
     list.add_linear(Role::kValue, layer, config.width, kv_size, config.qkv_bias);
   } else {
     list.add_linear(Role::kQkv, layer, config.width, q_size + 2 * kv_size, config.qkv_bias);
   }
   if (config.qk_norm) {
-    list.add(Role::kQueryNorm, layer, false, {q_size});
-    list.add(Role::kKeyNorm, layer, false, {kv_size});
+    list.add(Role::kQueryNorm, layer, false, {normed_q});
+    list.add(Role::kKeyNorm, layer, false, {normed_k});
   }
   list.add_linear(Role::kAttentionOutput, layer, q_size, config.width, config.output_bias);
-  if (config.gate != GateKind::kNone) list.add(Role::kGateBias, layer, false, {config.heads});
-  if (config.gate == GateKind::kIdle) list.add(Role::kGateIdle, layer, false, {config.heads});
+  if (config.gate != GateKind::kNone) list.add(Role::kGateBias, layer, false, {heads});
+  if (config.gate == GateKind::kIdle) list.add(Role::kGateIdle, layer, false, {heads});
 }
 
 void add_mlp(SpecList& list, const ModelConfig& config, int64_t layer) {
@@ -137,6 +147,7 @@ ModelConfig read_model_config(const nlohmann::json& config, const std::string& o
   result.source = config;
   result.context = longest_text(result);
   check_heads(result, reader);
+  result.kept_heads = read_kept_heads(reader, result);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/gated_attention.h"
+#include "ops/gated_inference.h"
 
 namespace openwork {
 namespace {
@@ -89,9 +90,39 @@ AttentionResult attend_written_out(const AttentionCall& call) {
     result.penalty = at::sigmoid(g).masked_fill(hidden, 0).sum({2, 3}) / pairs;
     result.active = z.sum({2, 3}).to(at::kLong);
   }
+  if (call.kept.defined()) P = P * call.kept.to(P.dtype()).view({1, -1, 1, 1});
   P = tap(call.taps, Site::kPattern, call.layer, P.to(call.q.dtype()));
   result.z = at::matmul(P, v);
   return result;
+}
+
+// z of hard gates behind a cache in few calls, for devices where each costs a launch: a group's query heads read
+// their keys together, and L comes out of the softmax, as the largest score less the log of its probability.
+Tensor gather_behind_cache(const AttentionCall& call) {
+  const int64_t B = call.q.size(0), H = call.q.size(1), T = call.q.size(2), G = call.k.size(1),
+                K = call.k.size(2);
+  const auto by_head = [](const Tensor& x) { return x.to(at::kFloat).view({1, -1, 1, 1}); };
+  const Tensor q = (call.q * call.scale).reshape({B, G, H / G * T, call.q.size(3)});
+  Tensor S = at::matmul(q, call.k.transpose(-2, -1)).to(wide_dtype(call.q)).view({B, H, T, K});
+  if (T > 1)
+    S = S.masked_fill(causal_mask(T, K, S.device()).logical_not(), -std::numeric_limits<float>::infinity());
+  const Tensor P = at::softmax(S, -1);
+  Tensor offset = by_head(call.gate_bias);
+  if (call.gate != GateKind::kScore) {
+    const Tensor L = S.amax(-1, true) - P.amax(-1, true).log();  // [B, H, T, 1]
+    offset = offset - L;
+    if (call.gate == GateKind::kIdle) offset = offset + at::log_sigmoid(L - by_head(call.gate_idle));
+  }
+  const Tensor open = P * (S + offset > 0);
+  return at::matmul(open.to(call.v.dtype()).view({B, G, H / G * T, K}), call.v).view({B, H, T, -1});
+}
+
+// Uneven groups as even ones: k and v of every query head by itself.
+AttentionCall with_own_keys(const AttentionCall& call) {
+  AttentionCall own = call;
+  own.k = call.k.index_select(1, call.key_of_query), own.v = call.v.index_select(1, call.key_of_query);
+  own.key_of_query = Tensor();
+  return own;
 }
 
 }  // namespace
@@ -101,6 +132,17 @@ AttentionResult attend(const AttentionCall& call) {
                       wanted(call.taps, Site::kGate, call.layer) ||
                       wanted(call.taps, Site::kPattern, call.layer);
   const bool gated = call.gate != GateKind::kNone, behind_cache = call.q.size(2) != call.k.size(2);
+  const bool fast_dense =
+      !gated && !behind_cache && !call.key_of_query.defined();  // the fused kernel's own ground
+  if (!tapped && !fast_dense && call.only_z && !call.draw.seed && call.q.device().is_cpu()) {
+    return {gated_inference(call.q, call.k, call.v, call.gate_bias, call.gate_idle, call.gate, call.scale,
+                            call.key_of_query),
+            {},
+            {}};
+  }
+  if (call.key_of_query.defined()) return attend(with_own_keys(call));
+  if (!tapped && gated && behind_cache && call.only_z && !call.draw.seed)
+    return {gather_behind_cache(call), {}, {}};
   if (tapped || (gated && behind_cache)) return attend_written_out(call);
   return gated ? attend_gated(call) : attend_dense(call);
 }

@@ -1,7 +1,7 @@
 // One layer's attention from q, k, v to z, by the cheapest way that serves what was asked:
 //   dense, nothing asked      the fused kernel (scaled_dot_product_attention)
-//   gated, nothing asked      openwork::gated_attention
-//   scores, gate or pattern tapped, or gated behind a cache: written out, T x K numbers per head
+//   gated, nothing asked      openwork::gated_attention; for z alone on a CPU, gated_inference (ops/gated_inference.h)
+//   scores, gate or pattern tapped, or gated behind a cache on a GPU: written out, T x K numbers per head
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -29,6 +29,9 @@ struct AttentionCall {
   int64_t layer = 0;
   GateDraw draw;
   const Taps* taps = nullptr;
+  Tensor key_of_query = {};  // [H] int64: the key/value head of each query head; undefined: h / (H / G)
+  Tensor kept = {};          // [H] 1, or 0 of heads that were pruned away; undefined: all are there
+  bool only_z = false;  // nobody asks for penalty, active or gradients: hard gates may skip what is closed
 };
 
 struct AttentionResult {

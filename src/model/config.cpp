@@ -35,17 +35,40 @@ void ConfigReader::refuse(const std::string& key, const std::string& seen, const
   fail_input(fmt::format("{} is {}, wanted {}", key, seen, wanted), origin_, "correct the configuration");
 }
 
+namespace {
+
+// Far above any model, and low enough that a list with an entry for each takes little memory: a small file must
+// not ask for all of it before its weights are looked for.
+int64_t largest_size(std::string_view key) {
+  constexpr int64_t kLayers = 10000, kHeads = 1 << 16, kWidth = 1 << 20;
+  static const std::map<std::string_view, int64_t> kLargest = {{"n_layer", kLayers},
+                                                               {"num_hidden_layers", kLayers},
+                                                               {"n_head", kHeads},
+                                                               {"num_attention_heads", kHeads},
+                                                               {"num_key_value_heads", kHeads},
+                                                               {"n_embd", kWidth},
+                                                               {"hidden_size", kWidth},
+                                                               {"n_inner", 4 * kWidth},
+                                                               {"intermediate_size", 4 * kWidth},
+                                                               {"head_dim", kWidth},
+                                                               {"r", kHeads}};
+  const auto it = kLargest.find(key);
+  return it != kLargest.end() ? it->second : int64_t{1} << 31;  // products of two stay within 64 bits
+}
+
+}  // namespace
+
 int64_t ConfigReader::positive(const char* key) const {
   if (!find(key)) refuse(key, "missing", "a whole number above 0");
   return positive_or(key, 0);
 }
 
 int64_t ConfigReader::positive_or(const char* key, int64_t fallback) const {
-  constexpr int64_t kLargest = int64_t{1} << 31;  // far above any model; keeps products of two within 64 bits
+  const int64_t largest = largest_size(key);
   const nlohmann::json* value = find(key);
   if (!value) return fallback;
-  if (!value->is_number_integer() || value->get<int64_t>() < 1 || value->get<int64_t>() > kLargest) {
-    refuse(key, value->dump(), "a whole number from 1 to 2^31");
+  if (!value->is_number_integer() || value->get<int64_t>() < 1 || value->get<int64_t>() > largest) {
+    refuse(key, value->dump(), fmt::format("a whole number from 1 to {}", largest));
   }
   return value->get<int64_t>();
 }

@@ -42,6 +42,9 @@ struct ModelConfig {
   int64_t width = 0;  // of the residual stream
   int64_t inner = 0;  // of the MLP
   int64_t vocabulary = 0, context = 0;
+  // The heads a pruned model still has, by their original numbers, ascending, per layer; empty where it has all.
+  // heads and kv_heads stay the original numbers (model/kept_heads.h).
+  std::vector<std::vector<int64_t>> kept_heads;
 
   Positions positions = Positions::kLearned;
   Rope rope;

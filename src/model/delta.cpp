@@ -12,6 +12,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/model_store.h"
+#include "io/safe_files.h"
 #include "model/architecture.h"
 #include "model/save.h"
 #include "model/weights.h"
@@ -20,7 +21,6 @@ namespace openwork {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kMostBits = 8;
 constexpr double kFileOverhead = 120;  // bytes of the header per tensor, about
 
 std::vector<ParameterSpec> specs_of(const ModelConfig& config) {
@@ -51,35 +51,23 @@ double stored_bytes(const ParameterSpec& spec, int bits) {
   return bits == 0 ? 0 : rows * (std::ceil(columns * bits / 8) + 2) + 2 * kFileOverhead;
 }
 
-// Codes of `bits` bits each, the first in the lowest bits, every row from a whole byte on; and back.
+// Rows of codes, one a byte, as rows of packed bytes (delta_format.h), and back.
 Tensor pack_codes(const Tensor& codes, int bits) {
-  const int64_t rows = codes.size(0), columns = codes.size(1), bytes = (columns * bits + 7) / 8;
+  const int64_t rows = codes.size(0), columns = codes.size(1), bytes = packed_bytes(columns, bits);
   const Tensor plain = codes.cpu().contiguous();
-  Tensor packed = at::zeros({rows, bytes}, at::kByte);
-  for (int64_t row = 0; row < rows; ++row) {
-    const uint8_t* from = plain.const_data_ptr<uint8_t>() + row * columns;
-    uint8_t* to = packed.mutable_data_ptr<uint8_t>() + row * bytes;
-    for (int64_t column = 0, bit = 0; column < columns; ++column, bit += bits) {
-      const unsigned word = static_cast<unsigned>(from[column]) << (bit % 8);
-      to[bit / 8] |= static_cast<uint8_t>(word);
-      if (word > 0xFF) to[bit / 8 + 1] |= static_cast<uint8_t>(word >> 8);
-    }
-  }
+  Tensor packed = at::empty({rows, bytes}, at::kByte);
+  for (int64_t row = 0; row < rows; ++row)
+    pack_row({plain.const_data_ptr<uint8_t>() + row * columns, static_cast<size_t>(columns)}, bits,
+             {packed.mutable_data_ptr<uint8_t>() + row * bytes, static_cast<size_t>(bytes)});
   return packed;
 }
 
 Tensor unpack_codes(const Tensor& packed, int64_t columns, int bits) {
   const int64_t rows = packed.size(0), bytes = packed.size(1);
   Tensor codes = at::empty({rows, columns}, at::kByte);
-  for (int64_t row = 0; row < rows; ++row) {
-    const uint8_t* from = packed.const_data_ptr<uint8_t>() + row * bytes;
-    uint8_t* to = codes.mutable_data_ptr<uint8_t>() + row * columns;
-    for (int64_t column = 0, bit = 0; column < columns; ++column, bit += bits) {
-      unsigned word = from[bit / 8];
-      if (bit % 8 + bits > 8) word |= static_cast<unsigned>(from[bit / 8 + 1]) << 8;
-      to[column] = static_cast<uint8_t>((word >> (bit % 8)) & ((1u << bits) - 1));
-    }
-  }
+  for (int64_t row = 0; row < rows; ++row)
+    unpack_row({packed.const_data_ptr<uint8_t>() + row * bytes, static_cast<size_t>(bytes)}, bits,
+               {codes.mutable_data_ptr<uint8_t>() + row * columns, static_cast<size_t>(columns)});
   return codes;
 }
 
@@ -90,30 +78,6 @@ Tensor levels_of(const Tensor& codes, int bits) {
 Tensor find_codes(const Tensor& change, const Tensor& scale, int bits) {
   const double half = static_cast<double>(1 << (bits - 1));
   return (change / scale + half).floor().clamp(0, 2 * half - 1);
-}
-
-// What config.json says of the difference.
-struct DeltaHeader {
-  std::string base_hash;
-  DeltaPlan bits;
-};
-
-DeltaHeader read_header(const nlohmann::json& config, const std::string& origin) {
-  const auto refuse = [&](const std::string& what) { fail_input(what, origin, "make the difference again"); };
-  const nlohmann::json& own = config.contains("openwork_delta") ? config["openwork_delta"] : nlohmann::json();
-  if (!own.is_object()) refuse("config.json has no openwork_delta");
-  if (own.value("version", nlohmann::json()) != 1) refuse("openwork_delta is not of version 1");
-  DeltaHeader header;
-  if (!own.contains("base_sha256") || !own["base_sha256"].is_string())
-    refuse("openwork_delta names no base_sha256");
-  header.base_hash = own["base_sha256"];
-  if (!own.contains("bits") || !own["bits"].is_object()) refuse("openwork_delta names no bits");
-  for (const auto& [name, bits] : own["bits"].items()) {
-    if (!bits.is_number_integer() || bits < 1 || bits > kMostBits)
-      refuse(fmt::format("'{}' has {} bits", printable(name), bits.dump()));
-    header.bits[name] = bits;
-  }
-  return header;
 }
 
 class DeltaReader {
@@ -133,7 +97,7 @@ class DeltaReader {
     const std::string codes_name = spec.name + ".codes", scales_name = spec.name + ".scales";
     used_.insert(codes_name), used_.insert(scales_name);
     const TensorEntry& entry = file_->at(codes_name);
-    const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1), bytes = (columns * bits + 7) / 8;
+    const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1), bytes = packed_bytes(columns, bits);
     if (entry.dtype != DType::kU8 || entry.shape != std::vector<int64_t>{rows, bytes}) refuse(codes_name);
     Tensor packed = at::empty({rows, bytes}, at::kByte);
     read_bytes(entry, {static_cast<std::byte*>(packed.mutable_data_ptr()), packed.nbytes()});
@@ -171,7 +135,7 @@ DeltaPlan plan_delta(const ModelConfig& config, double megabytes) {
     left -= count + kFileOverhead;
   }
   DeltaPlan plan;
-  for (int bits = 1; bits <= kMostBits; ++bits) {
+  for (int bits = 1; bits <= kMostDeltaBits; ++bits) {
     for (int turn = 0; turn < 3; ++turn) {
       for (const ParameterSpec& spec : specs) {
         if (turn_of(spec) != turn) continue;
@@ -194,8 +158,8 @@ DeltaPlan plan_delta(const ModelConfig& config, double megabytes) {
 
 RoundedChange round_change(const Tensor& change, int bits) {
   // The best step of 2^bits even levels for a normal distribution, in standard deviations; then fitted.
-  constexpr std::array<double, kMostBits + 1> kSteps = {0,      1.596,  0.9957, 0.5860, 0.3352,
-                                                        0.1881, 0.1041, 0.0569, 0.0308};
+  constexpr std::array<double, kMostDeltaBits + 1> kSteps = {0,      1.596,  0.9957, 0.5860, 0.3352,
+                                                             0.1881, 0.1041, 0.0569, 0.0308};
   constexpr double kSmallest = 6e-8;  // float16 still holds it
   Tensor scale =
       (change.square().mean(1, true).sqrt() * kSteps.at(static_cast<size_t>(bits))).clamp_min(kSmallest);
@@ -215,8 +179,7 @@ Tensor expand_change(const RoundedChange& rounded, int bits) {
 void save_delta(const fs::path& folder, const ModelConfig& config, const NamedTensors& parameters,
                 const DeltaBase& base, const DeltaPlan& plan) {
   const at::NoGradGuard no_grad;
-  std::error_code error;
-  fs::create_directories(folder, error);
+  make_folder(folder);
   const std::map<std::string, Tensor> own(base.weights.begin(), base.weights.end());
   NamedTensors named;
   const std::vector<ParameterSpec> specs = specs_of(config);
@@ -247,7 +210,7 @@ Transformer load_delta_model(const fs::path& base_path, const fs::path& folder, 
   const at::NoGradGuard no_grad;
   const std::string origin = (folder / "config.json").string();
   const nlohmann::json json = read_json_file(folder / "config.json");
-  const DeltaHeader header = read_header(json, origin);
+  const DeltaHeader header = read_delta_header(json, origin);
   if (model_hash(base_path) != header.base_hash) {
     fail_input("the base's files are not those the difference was taken to", base_path.string(),
                "fetch the base that " + origin + " names");

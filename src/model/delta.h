@@ -8,18 +8,15 @@
 // trained.
 #pragma once
 #include <filesystem>
-#include <map>
 #include <string>
 
+#include "model/delta_format.h"
 #include "model/load.h"
 #include "model/transformer.h"
 
 namespace openwork {
 
 inline constexpr const char* kDeltaFile = "openwork_delta.safetensors";
-
-// How many bits each matrix's change gets, by parameter name; a matrix that is not named stays the base's.
-using DeltaPlan = std::map<std::string, int>;
 
 // The most bits that fit into `megabytes` (10^6 bytes): attention first, then MLPs, then embeddings, one more
 // bit at a time. Fails where not even one bit for attention fits.

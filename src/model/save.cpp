@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "io/atomic_file.h"
+#include "io/safe_files.h"
 #include "io/safetensors.h"
 #include "model/architecture.h"
 
@@ -91,8 +92,7 @@ void save_tensors(const fs::path& file, const NamedTensors& tensors) {
 void save_model(const fs::path& folder, const ModelConfig& config, const NamedTensors& parameters,
                 at::ScalarType dtype) {
   check_saveable(config, folder);
-  std::error_code error;
-  fs::create_directories(folder, error);
+  make_folder(folder);
   const Architecture& architecture = architecture_named(config.architecture, folder.string());
   const std::vector<ParameterSpec> specs = list_parameters(architecture, config);
   NamedTensors named;

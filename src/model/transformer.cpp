@@ -4,11 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <map>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "model/architecture.h"
+#include "model/kept_heads.h"
+#include "model/overflow.h"
 #include "model/rotary.h"
 #include "ops/fused.h"
 
@@ -29,6 +34,19 @@ Tensor activate(Activation activation, const Tensor& x) {
       return at::silu(x);
   }
   return x;
+}
+
+std::atomic<bool> overflow_is_refused = false;
+
+// By the sum, which one number that is not finite makes so too: it takes no memory. In float64:
+// the sum of finite numbers of half precision may not be one of them.
+void check_overflow(const Tensor& numbers, const char* where) {
+  if (!overflow_is_refused || numbers.is_meta() ||
+      std::isfinite(numbers.detach().sum(at::kDouble).item<double>()))
+    return;
+  fail_input(fmt::format("the model's answer is not finite: its numbers overflow {}",
+                         c10::toString(numbers.scalar_type())),
+             where, "use --dtype fp32, or check the weights");
 }
 
 Tensor rms_normalise(const Tensor& x, const Tensor& weight, double epsilon) {
@@ -67,11 +85,41 @@ class ParameterFinder {
   std::map<std::tuple<Role, int64_t, bool>, Tensor> found_;
 };
 
+std::vector<Layer> make_layers(const ModelConfig& config, const NamedTensors& parameters) {
+  const ParameterFinder finder(config, parameters);
+  std::vector<Layer> layers;
+  for (int64_t n = 0; n < config.layers; ++n) {
+    layers.push_back({.norm1 = finder.norm(Role::kNorm1, n),
+                      .norm2 = finder.norm(Role::kNorm2, n),
+                      .query_norm = finder.norm(Role::kQueryNorm, n),
+                      .key_norm = finder.norm(Role::kKeyNorm, n),
+                      .qkv = finder.linear(Role::kQkv, n),
+                      .query = finder.linear(Role::kQuery, n),
+                      .key = finder.linear(Role::kKey, n),
+                      .value = finder.linear(Role::kValue, n),
+                      .attention_output = finder.linear(Role::kAttentionOutput, n),
+                      .gate = finder.linear(Role::kGate, n),
+                      .up = finder.linear(Role::kUp, n),
+                      .down = finder.linear(Role::kDown, n),
+                      .gate_bias = finder.weight(Role::kGateBias, n),
+                      .gate_idle = finder.weight(Role::kGateIdle, n),
+                      .pruned = {}});
+  }
+  return layers;
+}
+
+// [B, H'] of the heads left as [B, H], the others 0.
+Tensor spread_heads(const Tensor& values, const PrunedHeads& pruned, int64_t heads) {
+  if (!pruned.queries.defined()) return values;
+  return at::zeros({values.size(0), heads}, values.options()).index_copy(1, pruned.queries, values);
+}
+
 }  // namespace
 
-void GateTotals::add(const AttentionCall& call, const AttentionResult& result) {
-  penalty.push_back(result.penalty);
-  active.push_back(result.active);
+void GateTotals::add(const AttentionCall& call, const AttentionResult& result, const PrunedHeads& pruned,
+                     int64_t heads) {
+  penalty.push_back(spread_heads(result.penalty, pruned, heads));
+  active.push_back(spread_heads(result.active, pruned, heads));
   cut_active.resize(cuts.size());
   for (size_t n = 0; n < cuts.size() && call.q.size(2) == call.k.size(2); ++n) {
     const auto cut = [rows = std::min(cuts[n], call.q.size(2))](const Tensor& x) {
@@ -80,13 +128,29 @@ void GateTotals::add(const AttentionCall& call, const AttentionResult& result) {
     AttentionCall first = call;
     first.q = cut(call.q), first.k = cut(call.k), first.v = cut(call.v);
     first.draw = {}, first.taps = nullptr;
-    cut_active[n].push_back(attend(first).active);
+    cut_active[n].push_back(spread_heads(attend(first).active, pruned, heads));
   }
+}
+
+void GateTotals::add_without_heads(const Tensor& x, int64_t heads) {
+  const Tensor none = at::zeros({x.size(0), heads}, x.options().dtype(at::kLong));
+  penalty.push_back(none.to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
+  active.push_back(none);
+  cut_active.resize(cuts.size());
+  for (std::vector<Tensor>& layers : cut_active) layers.push_back(none);
 }
 
 struct Transformer::Pass {
   const ForwardOptions& options;
-  RotaryTable rotary;
+  const std::vector<Layer>& layers;  // as they are stored, or in the original shape where somebody looks on
+  RotaryTable rotary = {};
+
+  const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
+};
+
+struct Transformer::Whole {
+  std::once_flag once;
+  std::vector<Layer> layers;
 };
 
 Tensor Linear::operator()(const Tensor& x) const {
@@ -101,22 +165,26 @@ Transformer::Transformer(ModelConfig config, NamedTensors parameters)
   unembedding_ = config_.tied ? embedding_ : finder.weight(Role::kUnembedding);
   unembedding_bias_ = finder.bias(Role::kUnembedding);
   final_norm_ = finder.norm(Role::kFinalNorm);
-  for (int64_t n = 0; n < config_.layers; ++n) {
-    layers_.push_back({.norm1 = finder.norm(Role::kNorm1, n),
-                       .norm2 = finder.norm(Role::kNorm2, n),
-                       .query_norm = finder.norm(Role::kQueryNorm, n),
-                       .key_norm = finder.norm(Role::kKeyNorm, n),
-                       .qkv = finder.linear(Role::kQkv, n),
-                       .query = finder.linear(Role::kQuery, n),
-                       .key = finder.linear(Role::kKey, n),
-                       .value = finder.linear(Role::kValue, n),
-                       .attention_output = finder.linear(Role::kAttentionOutput, n),
-                       .gate = finder.linear(Role::kGate, n),
-                       .up = finder.linear(Role::kUp, n),
-                       .down = finder.linear(Role::kDown, n),
-                       .gate_bias = finder.weight(Role::kGateBias, n),
-                       .gate_idle = finder.weight(Role::kGateIdle, n)});
-  }
+  layers_ = make_layers(config_, parameters_);
+  if (config_.kept_heads.empty()) return;
+  whole_ = std::make_shared<Whole>();
+  for (int64_t n = 0; n < config_.layers; ++n)
+    layers_[static_cast<size_t>(n)].pruned = index_heads(config_, n, device());
+}
+
+const std::vector<Layer>& Transformer::whole_layers() const {
+  if (!whole_) return layers_;
+  std::call_once(whole_->once, [&] {
+    const ModelConfig original = with_all_heads(config_);
+    whole_->layers = make_layers(original, move_heads(config_, parameters_, original));
+    for (int64_t n = 0; n < config_.layers; ++n)
+      whole_->layers[static_cast<size_t>(n)].pruned.kept = mark_heads(config_, n, device());
+  });
+  return whole_->layers;
+}
+
+void refuse_overflow(bool on) {
+  overflow_is_refused = on;
 }
 
 void Transformer::require_grad(bool on) {
@@ -144,7 +212,7 @@ Tensor Transformer::embed(const Tensor& ids, const ForwardOptions& options) cons
 }
 
 Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const ForwardOptions& options) const {
-  Pass pass{options, {}};
+  Pass pass{options, options.taps ? whole_layers() : layers_};
   if (config_.positions == Positions::kRotary) {
     const int64_t past = options.cache ? options.cache->length() : 0;
     pass.rotary = make_rotary_table(config_.rope, past, x.size(1), x.options());
@@ -155,31 +223,39 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
   for (int64_t n = from; n < to; ++n) {
     x = wrapped ? wrapper_(x, n, options) : run_layer(x, n, pass, n + 1 == to ? options.output_from : 0);
   }
+  if (to == config_.layers) check_overflow(x, "the last layer");
   return x;
 }
 
 Tensor Transformer::unembed(const Tensor& x, const ForwardOptions& options) const {
   const Tensor normal =
       normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
-  const Tensor logits = project_to_vocabulary(normal, unembedding_);
-  return unembedding_bias_.defined() ? logits + unembedding_bias_ : logits;
+  Tensor logits = project_to_vocabulary(normal, unembedding_);
+  if (unembedding_bias_.defined()) logits = logits + unembedding_bias_;
+  check_overflow(logits, "logits");
+  return logits;
 }
 
 Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass,
                               int64_t output_from) const {
   const Tensor x = tap(pass.options.taps, Site::kResidPre, index, input);
-  const Tensor z = gather_heads(x, index, pass, output_from);
+  Tensor z;
+  if (!pass.layer(index).pruned.empty()) {
+    z = gather_heads(x, index, pass, output_from);
+  } else if (pass.options.gate_totals && config_.gate != GateKind::kNone) {
+    pass.options.gate_totals->add_without_heads(x, config_.heads);
+  }
   return add_blocks(output_from == 0 ? x : x.narrow(1, output_from, x.size(1) - output_from), z, index, pass);
 }
 
 Tensor Transformer::finish_layer(const Tensor& x, const Tensor& z, int64_t index,
                                  const ForwardOptions& options) const {
-  return add_blocks(x, tap(options.taps, Site::kZ, index, z), index, Pass{options, {}});
+  return add_blocks(x, tap(options.taps, Site::kZ, index, z), index, Pass{options, whole_layers()});
 }
 
 Tensor Transformer::mlp_output(const Tensor& x, int64_t index) const {
   const ForwardOptions options;
-  return run_mlp(x, index, Pass{options, {}});
+  return run_mlp(x, index, Pass{options, layers_});
 }
 
 Tensor Transformer::apply_norm(const Norm& norm, const Tensor& x) const {
@@ -191,19 +267,26 @@ Tensor Transformer::add_blocks(const Tensor& x, const Tensor& z, int64_t index, 
   const Taps* taps = pass.options.taps;
   Tensor out;
   if (config_.parallel_residual) {
-    out = x + attention_out(z, index, taps) + run_mlp(x, index, pass);
+    out = add_attention(x, z, index, pass) + run_mlp(x, index, pass);
   } else {
-    const Tensor middle = tap(taps, Site::kResidMid, index, x + attention_out(z, index, taps));
+    const Tensor middle = tap(taps, Site::kResidMid, index, add_attention(x, z, index, pass));
     out = middle + run_mlp(middle, index, pass);
   }
   return tap(taps, Site::kResidPost, index, out);
+}
+
+// A layer without heads adds the bias of its output, where there is one.
+Tensor Transformer::add_attention(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const {
+  const Layer& layer = pass.layer(index);
+  if (!layer.pruned.empty()) return x + attention_out(z, index, pass);
+  return layer.attention_output.bias.defined() ? x + layer.attention_output.bias : x;
 }
 
 // z [B, T - output_from, H, d]: every position is a key, those from output_from on are queries.
 Tensor Transformer::gather_heads(const Tensor& x, int64_t index, const Pass& pass,
                                  int64_t output_from) const {
   const Taps* taps = pass.options.taps;
-  const Norm& norm = layers_[static_cast<size_t>(index)].norm1;
+  const Norm& norm = pass.layer(index).norm1;
   const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
   const Tensor input =
       norm_before ? normalise(norm, x, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index) : x;
@@ -212,10 +295,11 @@ Tensor Transformer::gather_heads(const Tensor& x, int64_t index, const Pass& pas
   return gather_values(heads, index, pass);
 }
 
-Tensor Transformer::attention_out(const Tensor& z, int64_t index, const Taps* taps) const {
-  Tensor out = write_heads(z, index, taps);
+Tensor Transformer::attention_out(const Tensor& z, int64_t index, const Pass& pass) const {
+  const Taps* taps = pass.options.taps;
+  Tensor out = write_heads(z, index, pass);
   if (config_.norm_placement == NormPlacement::kAfter) {
-    const Norm& norm = layers_[static_cast<size_t>(index)].norm1;
+    const Norm& norm = pass.layer(index).norm1;
     out = normalise(norm, out, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index);
   }
   return tap(taps, Site::kAttentionOut, index, out);
@@ -223,14 +307,15 @@ Tensor Transformer::attention_out(const Tensor& z, int64_t index, const Taps* ta
 
 Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index, const Pass& pass) const {
   const Taps* taps = pass.options.taps;
-  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const Layer& layer = pass.layer(index);
   const int64_t B = input.size(0), T = input.size(1), d = config_.head_size;
+  const auto by_head = [&](const Tensor& x) { return x.reshape({B, T, -1, d}); };
   Tensor q, k, v;
   if (config_.qkv_layout == QkvLayout::kSeparate) {
     q = layer.query(input), k = layer.key(input), v = layer.value(input);
   } else {
-    Tensor qkv = layer.qkv(input);  // [B, T, 3 H d]
-    if (config_.qkv_layout == QkvLayout::kFusedPerHead) qkv = qkv.view({B, T, config_.heads, 3 * d});
+    Tensor qkv = layer.qkv(input);  // [B, T, 3 H d], H the heads that are stored
+    if (config_.qkv_layout == QkvLayout::kFusedPerHead) qkv = qkv.view({B, T, -1, 3 * d});
     const std::vector<Tensor> parts = qkv.chunk(3, -1);
     q = parts[0], k = parts[1], v = parts[2];
   }
@@ -242,9 +327,12 @@ Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index
     const double limit = *config_.clip_qkv;
     q = q.clamp(-limit, limit), k = k.clamp(-limit, limit), v = v.clamp(-limit, limit);
   }
-  q = tap(taps, Site::kQuery, index, q.reshape({B, T, config_.heads, d}));
-  k = tap(taps, Site::kKey, index, k.reshape({B, T, config_.kv_heads, d}));
-  v = tap(taps, Site::kValue, index, v.reshape({B, T, config_.kv_heads, d}));
+  q = by_head(q), k = by_head(k), v = by_head(v);
+  if (config_.qk_norm && layer.pruned.queries.defined()) {  // whole until here, for their norms
+    q = q.index_select(2, layer.pruned.queries), k = k.index_select(2, layer.pruned.key_values);
+  }
+  q = tap(taps, Site::kQuery, index, q), k = tap(taps, Site::kKey, index, k);
+  v = tap(taps, Site::kValue, index, v);
   if (config_.positions == Positions::kRotary) {
     q = tap(taps, Site::kRotatedQuery, index, rotate(q, pass.rotary));
     k = tap(taps, Site::kRotatedKey, index, rotate(k, pass.rotary));
@@ -254,26 +342,34 @@ Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index
 
 Tensor Transformer::gather_values(const Heads& heads, int64_t index, const Pass& pass) const {
   const ForwardOptions& options = pass.options;
+  const Layer& layer = pass.layer(index);
   AttentionCall call{heads.q.transpose(1, 2),
                      heads.k.transpose(1, 2),
                      heads.v.transpose(1, 2),
-                     layer(index).gate_bias,
-                     layer(index).gate_idle,
+                     layer.gate_bias,
+                     layer.gate_idle,
                      config_.gate,
                      config_.score_scale(index),
                      index,
                      options.draw,
-                     options.taps};
+                     options.taps,
+                     layer.pruned.key_of_query,
+                     layer.pruned.kept,
+                     !options.gate_totals && !at::GradMode::is_enabled()};
   if (call.draw.seed)
     call.draw.seed = static_cast<int64_t>(mix_seed(static_cast<uint64_t>(*call.draw.seed), index));
   if (options.cache) std::tie(call.k, call.v) = options.cache->extend(index, call.k, call.v);
   const AttentionResult result = attend(call);
-  if (options.gate_totals && config_.gate != GateKind::kNone) options.gate_totals->add(call, result);
-  return tap(options.taps, Site::kZ, index, result.z.transpose(1, 2));
+  if (options.gate_totals && config_.gate != GateKind::kNone)
+    options.gate_totals->add(call, result, layer.pruned, config_.heads);
+  Tensor z = result.z.transpose(1, 2);  // [B, T, H, d]
+  if (layer.pruned.kept.defined()) z = z * layer.pruned.kept.to(z.dtype()).unsqueeze(-1);
+  return tap(options.taps, Site::kZ, index, z);
 }
 
-Tensor Transformer::write_heads(const Tensor& z, int64_t index, const Taps* taps) const {
-  const Linear& output = layers_[static_cast<size_t>(index)].attention_output;
+Tensor Transformer::write_heads(const Tensor& z, int64_t index, const Pass& pass) const {
+  const Taps* taps = pass.options.taps;
+  const Linear& output = pass.layer(index).attention_output;
   if (!wanted(taps, Site::kResult, index)) return output(z.reshape({z.size(0), z.size(1), -1}));
   const Tensor by_head = output.matrix().t().reshape({config_.heads, config_.head_size, config_.width});
   Tensor out = tap(taps, Site::kResult, index, at::einsum("bthd,hdw->bthw", {z, by_head})).sum(2);
@@ -282,7 +378,7 @@ Tensor Transformer::write_heads(const Tensor& z, int64_t index, const Taps* taps
 
 Tensor Transformer::run_mlp(const Tensor& x, int64_t index, const Pass& pass) const {
   const Taps* taps = pass.options.taps;
-  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const Layer& layer = pass.layer(index);
   const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
   const Tensor input =
       norm_before ? normalise(layer.norm2, x, taps, Site::kNorm2Scale, Site::kNorm2Normalized, index) : x;

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,11 +33,23 @@ struct Norm {
   Tensor weight, bias;  // [size]; undefined where the kind has none
 };
 
+// Where a layer of a pruned model stands. Layers as they are stored have `queries` and what follows, layers in the
+// model's original shape have `kept`; those of a model that has all its heads have nothing of it.
+struct PrunedHeads {
+  Tensor queries;     // [H'] int64: the original numbers of the heads left; none in a layer without attention
+  Tensor key_values;  // [G'] int64: of the key/value heads left
+  Tensor key_of_query;  // [H'] int64: which of the G' a query head reads; undefined where groups are even
+  Tensor kept;          // [H]: 1, or 0 of heads that are gone
+
+  bool empty() const { return queries.defined() && queries.numel() == 0; }
+};
+
 struct Layer {
   Norm norm1, norm2, query_norm, key_norm;
   Linear qkv, query, key, value, attention_output, gate, up, down;
   Tensor gate_bias;  // [H] of a gated model
   Tensor gate_idle;  // [H] of gate `idle`
+  PrunedHeads pruned;
 };
 
 // What a pass notes of its gates. A text's first n tokens are a text, whose gates are those of a call cut to
@@ -46,7 +59,10 @@ struct GateTotals {
   std::vector<int64_t> cuts;                    // asked for: numbers of rows
   std::vector<std::vector<Tensor>> cut_active;  // [cuts] of per layer [B, H]
 
-  void add(const AttentionCall& call, const AttentionResult& result);
+  // Of a pruned model's layer with `heads` heads by its configuration: those that are gone have 0.
+  void add(const AttentionCall& call, const AttentionResult& result, const PrunedHeads& pruned,
+           int64_t heads);
+  void add_without_heads(const Tensor& x, int64_t heads);
 };
 
 struct ForwardOptions {
@@ -70,7 +86,9 @@ class Transformer {
 
   const ModelConfig& config() const { return config_; }
   const NamedTensors& parameters() const { return parameters_; }
-  const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
+  // In the original shape, as activations are: a head that was pruned away has zeros for weights and a gate that
+  // never opens. Passes without taps use the layers as they are stored.
+  const Layer& layer(int64_t index) const { return whole_layers()[static_cast<size_t>(index)]; }
   at::Device device() const { return embedding_.device(); }
   at::ScalarType dtype() const { return embedding_.scalar_type(); }
 
@@ -96,7 +114,9 @@ class Transformer {
   void wrap_layers(LayerWrapper wrapper) { wrapper_ = std::move(wrapper); }
 
  private:
-  struct Pass;  // what the layers of one forward pass share
+  struct Pass;   // what the layers of one forward pass share
+  struct Whole;  // a pruned model's layers in the original shape, made when they are first asked for
+  const std::vector<Layer>& whole_layers() const;
   Tensor run_layer(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const;
   Tensor add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const;
   struct Heads {
@@ -105,8 +125,9 @@ class Transformer {
   Tensor gather_heads(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const;  // z
   Heads project_heads(const Tensor& input, int64_t index, const Pass& pass) const;
   Tensor gather_values(const Heads& heads, int64_t index, const Pass& pass) const;  // z [B, T, H, d]
-  Tensor write_heads(const Tensor& z, int64_t index, const Taps* taps) const;       // [B, T, D]
-  Tensor attention_out(const Tensor& z, int64_t index, const Taps* taps) const;     // normed after, where so
+  Tensor write_heads(const Tensor& z, int64_t index, const Pass& pass) const;       // [B, T, D]
+  Tensor attention_out(const Tensor& z, int64_t index, const Pass& pass) const;     // normed after, where so
+  Tensor add_attention(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const;
   Tensor run_mlp(const Tensor& x, int64_t index, const Pass& pass) const;
   Tensor normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale, Site normalized,
                    int64_t layer) const;
@@ -115,7 +136,8 @@ class Transformer {
   NamedTensors parameters_;
   Tensor embedding_, positions_, unembedding_, unembedding_bias_;
   Norm final_norm_;
-  std::vector<Layer> layers_;
+  std::vector<Layer> layers_;     // as they are stored
+  std::shared_ptr<Whole> whole_;  // of a pruned model
   LayerWrapper wrapper_;
 };
 

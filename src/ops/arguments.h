@@ -2,6 +2,7 @@
 // A failed check names the argument, the value seen and the value wanted.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/SymInt.h>
 
 #include <optional>
 #include <string_view>
@@ -13,16 +14,18 @@ namespace openwork {
 
 // What a device registers, as the dispatcher types it (schemas in gated_attention.cpp). The forward kernel
 // also returns the row log-sum-exp; the backward kernel the gradients of q, k, v, bias and idle, the last one
-// [0] where there is no idle.
+// [0] where there is no idle. The seed may be symbolic, so that a compiled graph serves every seed; a kernel that
+// computes takes it as std::optional<int64_t>.
+using Seed = std::optional<c10::SymInt>;
 using ForwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias,
-    const std::optional<at::Tensor>& idle, std::string_view gate, std::optional<int64_t> seed, int64_t first,
-    double scale, double sharpness);
+    const std::optional<at::Tensor>& idle, std::string_view gate, Seed seed, int64_t first, double scale,
+    double sharpness);
 using BackwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& grad_out, const at::Tensor& grad_penalty, const at::Tensor& q, const at::Tensor& k,
     const at::Tensor& v, const at::Tensor& bias, const std::optional<at::Tensor>& idle, const at::Tensor& out,
-    const at::Tensor& log_sum_exp, std::string_view gate, std::optional<int64_t> seed, int64_t first,
-    double scale, double sharpness);
+    const at::Tensor& log_sum_exp, std::string_view gate, Seed seed, int64_t first, double scale,
+    double sharpness);
 
 // The gate of that name; anything else fails.
 GateKind gate_of(std::string_view gate);

@@ -19,16 +19,14 @@ namespace {
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 using Operator = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                    const Tensor&, const MaybeTensor&, std::string_view,
-                                                    std::optional<int64_t>, int64_t, std::optional<double>,
-                                                    double);
+                                                    const Tensor&, const MaybeTensor&, std::string_view, Seed,
+                                                    int64_t, std::optional<double>, double);
 
 // Without gradients: the forward kernel of the inputs' device, its log-sum-exp dropped.
 std::tuple<Tensor, Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                                 const Tensor& bias, const MaybeTensor& idle,
-                                                std::string_view gate, std::optional<int64_t> seed,
-                                                int64_t first, std::optional<double> scale,
-                                                double sharpness) {
+                                                std::string_view gate, Seed seed, int64_t first,
+                                                std::optional<double> scale, double sharpness) {
   static const auto forward = c10::Dispatcher::singleton()
                                   .findSchemaOrThrow("openwork::gated_attention_forward", "")
                                   .typed<ForwardKernel>();
@@ -47,26 +45,28 @@ GatedAttentionResult gated_attention(const Tensor& q, const Tensor& k, const Ten
                                      double sharpness) {
   static const auto handle =
       c10::Dispatcher::singleton().findSchemaOrThrow("openwork::gated_attention", "").typed<Operator>();
-  auto [out, penalty, active] = handle.call(q, k, v, bias, idle, gate, seed, first, scale, sharpness);
+  auto [out, penalty, active] =
+      handle.call(q, k, v, bias, idle, gate, seed ? Seed(*seed) : std::nullopt, first, scale, sharpness);
   return {out, penalty, active};
 }
 
 TORCH_LIBRARY(openwork, library) {
   library.def(
       "gated_attention(Tensor q, Tensor k, Tensor v, Tensor bias, Tensor? idle=None, *, str gate=\"score\", "
-      "int? seed=None, int first=0, float? scale=None, float sharpness=1) "
+      "SymInt? seed=None, int first=0, float? scale=None, float sharpness=1) "
       "-> (Tensor out, Tensor penalty, Tensor active)");
   library.def(
       "gated_attention_reference(Tensor q, Tensor k, Tensor v, Tensor bias, Tensor? idle=None, *, "
       "str gate=\"score\", int? seed=None, int first=0, float? scale=None, float sharpness=1) "
       "-> (Tensor out, Tensor penalty, Tensor active)");
   library.def(
-      "gated_attention_forward(Tensor q, Tensor k, Tensor v, Tensor bias, Tensor? idle, str gate, int? seed, "
+      "gated_attention_forward(Tensor q, Tensor k, Tensor v, Tensor bias, Tensor? idle, str gate, SymInt? "
+      "seed, "
       "int first, float scale, float sharpness) "
       "-> (Tensor out, Tensor penalty, Tensor active, Tensor log_sum_exp)");
   library.def(
       "gated_attention_backward(Tensor grad_out, Tensor grad_penalty, Tensor q, Tensor k, Tensor v, "
-      "Tensor bias, Tensor? idle, Tensor out, Tensor log_sum_exp, str gate, int? seed, int first, "
+      "Tensor bias, Tensor? idle, Tensor out, Tensor log_sum_exp, str gate, SymInt? seed, int first, "
       "float scale, float sharpness) "
       "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias, Tensor grad_idle)");
   library.def("gate_uniforms(int B, int H, int T, int seed, int first=0) -> Tensor");

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "io/interval_json.h"
+
 namespace openwork {
 namespace {
 
@@ -36,7 +38,7 @@ nlohmann::json to_json(const AblationRecord& record) {
     for (const PartEffect& part : record.effects) {
       result["parts"].push_back({{"name", to_string(part.part)},
                                  {"effect", part.effect},
-                                 {"interval", {part.interval.low, part.interval.high}}});
+                                 {"interval", interval_json(part.interval)}});
     }
     return result;
   }
@@ -45,7 +47,7 @@ nlohmann::json to_json(const AblationRecord& record) {
   for (size_t n = 0; n < record.effects.size(); ++n) {
     const PartEffect& part = record.effects[n];
     result["effects"][n / columns].push_back(part.effect);
-    result["intervals"][n / columns].push_back({part.interval.low, part.interval.high});
+    result["intervals"][n / columns].push_back(interval_json(part.interval));
   }
   return result;
 }

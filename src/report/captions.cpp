@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "draw/token_marks.h"
+#include "base/token_marks.h"
 
 namespace openwork {
 namespace {
@@ -17,7 +17,7 @@ std::string shorten(const std::string& text) {
   for (size_t from = 0; from <= text.size() && out.size() < 140;) {
     const size_t to = std::min(text.find(' ', from), text.size());
     const std::string_view piece = std::string_view(text).substr(from, to - from);
-    out += (from > 0 ? " " : "") + (piece.empty() ? std::string() : draw::mark_token(piece, 60));
+    out += (from > 0 ? " " : "") + (piece.empty() ? std::string() : mark_token(piece, 60));
     from = to + 1;
     if (out.size() >= 140 && from <= text.size()) out += " …";
   }
@@ -58,7 +58,7 @@ std::string describe_prompts(const std::vector<std::string>& texts, size_t promp
 
 std::vector<std::string> mark_tokens(const std::vector<std::string>& pieces) {
   std::vector<std::string> marks;
-  for (const std::string& piece : pieces) marks.push_back(draw::mark_token(piece));
+  for (const std::string& piece : pieces) marks.push_back(mark_token(piece));
   return marks;
 }
 

@@ -4,14 +4,11 @@
 
 #include <filesystem>
 
+#include "io/interval_json.h"
 #include "io/sha256.h"
 
 namespace openwork {
 namespace {
-
-nlohmann::json interval_json(const Interval& interval) {
-  return {interval.low, interval.high};
-}
 
 nlohmann::json names_of(const std::vector<HeadPlace>& heads) {
   nlohmann::json names = nlohmann::json::array();
@@ -162,6 +159,16 @@ nlohmann::json to_json(const ModelRatio& ratio) {
     result["greedy"]["at"] = by_level([&](size_t n) { return ratio_json(ratio.greedy_at[n]); });
   }
   return result;
+}
+
+nlohmann::json circuits_json(const std::vector<ModelCircuits>& models, const CircuitSettings& settings) {
+  nlohmann::json list = nlohmann::json::array(), ratios = nlohmann::json::array();
+  for (const ModelCircuits& model : models) list.push_back(to_json(model));
+  for (const ModelRatio& ratio : compare_models(models, settings)) ratios.push_back(to_json(ratio));
+  return {{"ablation", ablation_name(settings.ablation)},
+          {"threshold", settings.threshold},
+          {"models", list},
+          {"ratios", ratios}};
 }
 
 }  // namespace openwork

@@ -14,4 +14,7 @@ nlohmann::json describe_task(const Task& task);
 nlohmann::json to_json(const ModelCircuits& model);
 nlohmann::json to_json(const ModelRatio& ratio);
 
+// Several models on one task: {"ablation", "threshold", "models": [..], "ratios": [..]}.
+nlohmann::json circuits_json(const std::vector<ModelCircuits>& models, const CircuitSettings& settings);
+
 }  // namespace openwork

@@ -80,4 +80,17 @@ std::vector<TaskRecord> TaskComparison::finish() const {
   return records;
 }
 
+std::vector<nlohmann::json> TaskComparison::answers() const {
+  std::vector<nlohmann::json> answers;
+  for (const std::string& name : names_) {
+    const OneTask& task = tasks_.at(name);
+    if (task.left_out) continue;
+    nlohmann::json answer = circuits_json(task.models, settings_);
+    answer["task"] = is_built_in_task(name) ? name : name_in_files(name);
+    answer["prompt"] = nullptr;
+    answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
 }  // namespace openwork

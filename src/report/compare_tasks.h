@@ -25,6 +25,8 @@ class TaskComparison {
 
   nlohmann::json describe() const;  // for the protocol
   std::vector<TaskRecord> finish() const;
+  // What POST /api/circuit of each task would answer (docs/serve.md), for the viewer in the page.
+  std::vector<nlohmann::json> answers() const;
 
  private:
   struct OneTask {

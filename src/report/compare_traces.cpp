@@ -7,12 +7,14 @@
 #include "base/progress.h"
 #include "report/captions.h"
 #include "report/trace_comparison.h"
+#include "report/trace_graph.h"
 
 namespace openwork {
 namespace {
 
 constexpr size_t kMostTokens = 64;       // more make a picture that nobody reads, and take minutes
 constexpr int64_t kStrongestNodes = 10;  // in the JSON, of each model
+constexpr int64_t kMostLinks = 3000;     // in the viewer's graph
 
 }  // namespace
 
@@ -51,6 +53,13 @@ std::optional<TraceRecord> TraceComparison::finish(const nlohmann::json& protoco
   if (left_out_ || traces_.empty()) return std::nullopt;
   const std::string prompt = describe_prompts({prompt_}, 1, traces_.front().graph.ids.size());
   return make_trace_record(traces_, kStrongestNodes, prompt, describe_protocol(protocol));
+}
+
+nlohmann::json TraceComparison::answer() const {
+  if (left_out_ || traces_.empty()) return nullptr;
+  nlohmann::json answer = traces_json(traces_, PromptTraceSettings{}.max_nodes, kMostLinks);
+  for (size_t n = 0; n < traces_.size(); ++n) answer["models"][n]["name"] = traces_[n].title;
+  return answer;
 }
 
 }  // namespace openwork

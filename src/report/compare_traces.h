@@ -23,6 +23,8 @@ class TraceComparison {
   void add_model(const Transformer& model, const std::string& name, TokenPrompts prompt);
 
   std::optional<TraceRecord> finish(const nlohmann::json& protocol) const;
+  // What POST /api/trace would answer (docs/serve.md), for the viewer in the page; null where nothing was traced.
+  nlohmann::json answer() const;
 
  private:
   void leave_out(const std::string& why);

@@ -7,6 +7,7 @@
 
 #include "analyze/heads/head_classes.h"
 #include "io/atomic_file.h"
+#include "io/interval_json.h"
 #include "io/safe_files.h"
 #include "report/captions.h"
 #include "report/comparison_figures.h"
@@ -27,16 +28,24 @@ std::string names_of(const std::vector<const HeadRecord*>& heads) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// "3.281 nats per token against 3.270 (+0.011)"; of two tokenizers, whose tokens are not alike, bits per byte.
+std::string compare_losses(const ComparedModel& first, const ComparedModel& other) {
+  const bool alike = first.vocabulary == other.vocabulary;
+  const double before = alike ? first.loss.nats_per_token : first.loss.bits_per_byte,
+               after = alike ? other.loss.nats_per_token : other.loss.bits_per_byte;
+  return fmt::format("{:.3f} {} against {:.3f} ({:+.3f}{})", after,
+                     alike ? "nats per token" : "bits per byte", before, after - before,
+                     alike ? "" : "; their tokenizers differ");
+}
+
 // Each model against the first.
 void add_loss_findings(const ComparisonRecord& record, std::vector<std::string>& out) {
   const std::vector<ComparedModel>& models = record.compared.models;
   for (size_t n = 1; n < models.size(); ++n) {
-    const Evaluation &dense = models[0].loss, &sparse = models[n].loss;
-    out.push_back(
-        fmt::format("{} keeps {:.3g} % of {}'s attention edges; its loss is {:.3f} nats per token against "
-                    "{:.3f} ({:+.3f}), on {}.",
-                    models[n].name, 100 * sparse.kept_edges, models[0].name, sparse.nats_per_token,
-                    dense.nats_per_token, sparse.nats_per_token - dense.nats_per_token, record.loss_data));
+    const Evaluation& sparse = models[n].loss;
+    out.push_back(fmt::format("{} keeps {:.3g} % of {}'s attention edges; its loss is {}, on {}.",
+                              models[n].name, 100 * sparse.kept_edges, models[0].name,
+                              compare_losses(models[0], models[n]), record.loss_data));
     out.push_back(fmt::format("{} of its {} heads are open there, {} never open.", sparse.open_heads,
                               sparse.head_count(), sparse.closed_heads));
     if (sparse.prompt_kept_edges && sparse.prompt_open_heads) {
@@ -94,6 +103,17 @@ void add_trace_findings(const ComparisonRecord& record, std::vector<std::string>
                             record.trace->answers));
 }
 
+nlohmann::json to_json(const ModelCost& cost) {
+  return {{"heads", cost.heads},
+          {"kept_heads", cost.kept_heads},
+          {"parameters", cost.parameters},
+          {"weights_mb", cost.weight_megabytes},
+          {"prompt_tokens", cost.prompt_tokens},
+          {"prompt_tokens_per_second", cost.prompt_speed},
+          {"generated_tokens", cost.generated_tokens},
+          {"generated_tokens_per_second", cost.generation_speed}};
+}
+
 nlohmann::json to_json(const TaskRecord& task) {
   nlohmann::json models = nlohmann::json::array();
   for (const TaskModel& model : task.models) {
@@ -103,14 +123,13 @@ nlohmann::json to_json(const TaskRecord& task) {
                       {"effects", model.effects},
                       {"circuit", model.circuit},
                       {"heads_at_threshold", model.circuit.size()},
-                      {"interval", {model.circuit_interval.low, model.circuit_interval.high}},
+                      {"interval", interval_json(model.circuit_interval)},
                       {"faithfulness", model.faithfulness}});
   }
-  return {
-      {"task", task.task},         {"metric", task.metric},
-      {"ablation", task.ablation}, {"threshold", task.threshold},
-      {"prompts", task.prompts},   {"models", models},
-      {"ratio", task.ratio},       {"ratio_interval", {task.ratio_interval.low, task.ratio_interval.high}}};
+  return {{"task", task.task},         {"metric", task.metric},
+          {"ablation", task.ablation}, {"threshold", task.threshold},
+          {"prompts", task.prompts},   {"models", models},
+          {"ratio", task.ratio},       {"ratio_interval", interval_json(task.ratio_interval)}};
 }
 
 // The shown prompt's tokens, by model.
@@ -118,6 +137,12 @@ std::vector<std::vector<std::string>> mark_prompts(const Comparison& comparison)
   std::vector<std::vector<std::string>> marks;
   for (const ComparedModel& model : comparison.models) marks.push_back(mark_tokens(model.heads.pieces));
   return marks;
+}
+
+// Where the viewer stands; the rest of the page can be read without it.
+std::string viewer_section(const ComparisonRecord& record) {
+  if (record.viewer.is_null() || !has_viewer()) return "";
+  return "<div id=\"app\"><p>The viewer over this page's records needs its script.</p></div>\n";
 }
 
 std::vector<NamedFigure> draw_all(const ComparisonRecord& record) {
@@ -146,9 +171,12 @@ std::vector<std::string> list_findings(const ComparisonRecord& record) {
 nlohmann::json to_json(const ComparisonRecord& record) {
   nlohmann::json result = to_json(record.compared.statistics), losses = nlohmann::json::array(),
                  tasks = nlohmann::json::array(), samples = nlohmann::json::array();
+  nlohmann::json costs = nlohmann::json::array();
   for (const ComparedModel& model : record.compared.models) {
     losses.push_back(to_json(model.loss));
     losses.back()["name"] = model.name;
+    costs.push_back(to_json(model.cost));
+    costs.back()["name"] = model.name;
   }
   for (const TaskRecord& task : record.tasks) tasks.push_back(to_json(task));
   for (const Sample& sample : list_samples(record.compared))
@@ -157,6 +185,7 @@ nlohmann::json to_json(const ComparisonRecord& record) {
                  {"prompt", record.prompt},
                  {"tokens", mark_prompts(record.compared)},
                  {"losses", losses},
+                 {"costs", costs},
                  {"tasks", tasks},
                  {"trace", record.trace ? record.trace->json : nlohmann::json()},
                  {"samples", samples},
@@ -175,7 +204,9 @@ Page make_comparison_page(const ComparisonRecord& record) {
   const std::vector<std::string> findings = list_findings(record);
   const std::vector<PageSection> sections = {
       {"found", "What was found", summary_section(record, findings)},
+      {"viewer", "Look for yourself", viewer_section(record)},
       {"models", "Models", loss_section(record)},
+      {"cost", "Cost", cost_section(record)},
       {"heads", "Heads", heads_section(record)},
       {"statistics", "Statistics", statistics_section(record)},
       {"scatter", "Scatter", scatter_section(record)},
@@ -187,7 +218,9 @@ Page make_comparison_page(const ComparisonRecord& record) {
   for (const PageSection& section : sections) {
     if (!section.html.empty()) page.sections.push_back(section);
   }
+  page.style = heads_style(record);
   page.data = {{"palette", sprite_palette()}, {"tokens", mark_prompts(record.compared)}, {"models", names}};
+  page.viewer = record.viewer;
   page.footer =
       fmt::format("Made by {}. Figures and numbers lie beside this page: figures/, comparison.json.",
                   record.protocol.value("program", "openwork"));

@@ -56,6 +56,8 @@ struct ComparisonRecord {
   std::string loss_data;  // what the losses were measured on, in words
   std::vector<TaskRecord> tasks;
   std::optional<TraceRecord> trace;
+  nlohmann::json
+      viewer;  // what the viewer in the page reads (docs/serve.md, The page in a file); null: there is none
   nlohmann::json protocol;
 };
 

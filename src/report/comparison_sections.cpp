@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "analyze/heads/head_classes.h"
+#include "base/interval_text.h"
 #include "draw/figure.h"
 #include "report/comparison_figures.h"
 #include "report/head_sprites.h"
@@ -55,6 +56,11 @@ std::string head_title(const ComparedModel& model, const CollectedHead& head,
                             percent(record.mean[Statistic::kDensity]));
 }
 
+// Heads side by side in a sheet.
+int64_t columns_of(const ModelHeads& heads) {
+  return std::min<int64_t>(heads.heads, 16);
+}
+
 std::string sheet_html(const ComparedModel& model, size_t index, const ModelStatistics* statistics) {
   const ModelHeads& heads = model.heads;
   const int64_t left_out = heads.layers * heads.heads - static_cast<int64_t>(heads.shown.size());
@@ -63,7 +69,7 @@ std::string sheet_html(const ComparedModel& model, size_t index, const ModelStat
       "prompt{}.</p>\n",
       tint(index), escape_html(model.name), heads.shown.size(), heads.blank.size(),
       left_out > 0 ? fmt::format("; {} more are not shown", left_out) : "");
-  out += fmt::format("<div class=\"heads\" style=\"--columns:{}\">\n", std::min<int64_t>(heads.heads, 16));
+  out += fmt::format("<div class=\"heads across-{}\">\n", columns_of(heads));
   for (const CollectedHead& head : heads.shown) {
     const std::string title = escape_html(head_title(model, head, statistics)), name = head.place.name();
     out += "<figure class=\"head\">";
@@ -83,8 +89,7 @@ std::string comparison_table(const ModelComparison& comparison) {
                    "#p, Holm"});
   for (const ComparisonRow& row : comparison.rows) {
     table.add({row.title, format_value(row.dense), format_value(row.sparse), format_value(row.difference),
-               fmt::format("{} to {}", format_value(row.low), format_value(row.high)), format_p(row.p),
-               format_p(row.p_corrected)});
+               format_interval(row), format_p(row.p), format_p(row.p_corrected)});
   }
   return table.html();
 }
@@ -153,8 +158,7 @@ std::string task_html(const TaskRecord& task) {
   HtmlTable table({"model", "#metric, clean", "#corrupt", "#heads needed", "95 % interval", "#of"});
   for (const TaskModel& model : task.models) {
     table.add({model.name, format_value(model.clean), format_value(model.corrupt),
-               std::to_string(model.circuit.size()),
-               fmt::format("{:.0f} to {:.0f}", model.circuit_interval.low, model.circuit_interval.high),
+               std::to_string(model.circuit.size()), interval_text(model.circuit_interval, 0),
                std::to_string(model.heads)});
   }
   out += table.html();
@@ -163,8 +167,8 @@ std::string task_html(const TaskRecord& task) {
         task.models.size() > 2
             ? fmt::format(" in {} than in {}", task.models.back().name, task.models.front().name)
             : "";
-    out += fmt::format("<p>{:.1f} times fewer heads{} (95 % interval {:.1f} to {:.1f}).</p>\n", task.ratio,
-                       escape_html(whose), task.ratio_interval.low, task.ratio_interval.high);
+    out += fmt::format("<p>{:.1f} times fewer heads{} (95 % {}).</p>\n", task.ratio, escape_html(whose),
+                       interval_text(task.ratio_interval, 1));
   }
   for (size_t n = 0; n < task.models.size(); ++n) {
     std::vector<std::string> names = task.models[n].circuit;
@@ -206,8 +210,12 @@ std::string summary_section(const ComparisonRecord& record, const std::vector<st
   std::string out = "<div class=\"tiles\">\n";
   if (record.compared.models.size() == 2) {
     const Evaluation &dense = record.compared.models[0].loss, &sparse = record.compared.models[1].loss;
-    out += tile("Loss, nats per token", fmt::format("{:.3f}", dense.nats_per_token),
-                fmt::format("{:.3f}", sparse.nats_per_token), record.loss_data);
+    const bool alike = record.compared.models[0].vocabulary == record.compared.models[1].vocabulary;
+    const auto loss = [&](const Evaluation& model) {
+      return fmt::format("{:.3f}", alike ? model.nats_per_token : model.bits_per_byte);
+    };
+    out += tile(alike ? "Loss, nats per token" : "Loss, bits per byte (two tokenizers)", loss(dense),
+                loss(sparse), record.loss_data);
     out += tile("Kept attention edges", percent(dense.kept_edges), percent(sparse.kept_edges),
                 "share of all causal pairs of all heads");
     out += tile("Open heads", std::to_string(dense.open_heads), std::to_string(sparse.open_heads),
@@ -236,10 +244,10 @@ std::string loss_section(const ComparisonRecord& record) {
   for (const ComparedModel& model : record.compared.models) {
     const Evaluation& loss = model.loss;
     table.add({model.name, fmt::format("{:.4f}", loss.nats_per_token),
-               fmt::format("{:.4f} to {:.4f}", loss.low, loss.high),
-               fmt::format("{:.4f}", loss.bits_per_byte), percent(loss.kept_edges),
-               fmt::format("{} of {}", loss.open_heads, loss.head_count()), std::to_string(loss.closed_heads),
-               std::to_string(loss.tokens), std::to_string(loss.documents)});
+               interval_text({loss.low, loss.high}, 4), fmt::format("{:.4f}", loss.bits_per_byte),
+               percent(loss.kept_edges), fmt::format("{} of {}", loss.open_heads, loss.head_count()),
+               std::to_string(loss.closed_heads), std::to_string(loss.tokens),
+               std::to_string(loss.documents)});
   }
   return fmt::format(
              "<p class=\"soft\">Measured on {}; documents are resampled for the interval, gates are "
@@ -248,15 +256,45 @@ std::string loss_section(const ComparisonRecord& record) {
          table.html() + short_texts_table(record);
 }
 
+std::string cost_section(const ComparisonRecord& record) {
+  if (record.compared.models.front().cost.heads == 0) return {};  // not measured
+  HtmlTable table({"", "#heads", "#parameters", "#weights, MB", "#prompt, tokens/s", "#x first",
+                   "#generation, tokens/s", "#x first"});
+  const ModelCost& first = record.compared.models.front().cost;
+  const auto speed = [](double value) { return value > 0 ? fmt::format("{:.0f}", value) : std::string("–"); };
+  const auto times = [](double value, double yardstick) {
+    return value > 0 && yardstick > 0 ? fmt::format("{:.2f}", value / yardstick) : std::string("–");
+  };
+  for (const ComparedModel& model : record.compared.models) {
+    const ModelCost& cost = model.cost;
+    table.add({model.name, fmt::format("{} of {}", cost.kept_heads, cost.heads),
+               fmt::format("{}", cost.parameters), fmt::format("{:.1f}", cost.weight_megabytes),
+               speed(cost.prompt_speed), times(cost.prompt_speed, first.prompt_speed),
+               speed(cost.generation_speed), times(cost.generation_speed, first.generation_speed)});
+  }
+  return table.html() + fmt::format(
+                            "<p class=\"soft small\">Speeds on this machine in this run: a prompt of {} "
+                            "tokens, and {} tokens "
+                            "generated behind it. openwork bench infer measures them with care.</p>\n",
+                            first.prompt_tokens, first.generated_tokens);
+}
+
+std::string heads_style(const ComparisonRecord& record) {
+  std::string rules = fmt::format(".scale i {{ background: {}; }}\n", sprite_gradient());
+  for (const ComparedModel& model : record.compared.models)
+    rules += fmt::format(".across-{0} {{ --columns: {0}; }}\n", columns_of(model.heads));
+  return rules;
+}
+
 std::string heads_section(const ComparisonRecord& record) {
   if (record.compared.models.empty()) return "";
   std::string out = fmt::format(
       "<p class=\"soft\">Every head on one prompt: queries downwards, keys to the right, one cell per pair "
       "of tokens. Point at a cell to read it in {} models "
       "(to 1/255); click for a larger view.</p>\n<p class=\"mono small\">{}</p>\n"
-      "<div class=\"scale\"><span>0</span><i style=\"background:{}\"></i><span>1</span><span>attention, "
+      "<div class=\"scale\"><span>0</span><i></i><span>1</span><span>attention, "
       "shaded by its square root</span></div>\n<div class=\"pair\">\n",
-      record.compared.models.size() > 2 ? "all" : "both", escape_html(record.prompt), sprite_gradient());
+      record.compared.models.size() > 2 ? "all" : "both", escape_html(record.prompt));
   const std::vector<ModelStatistics>& statistics = record.compared.statistics.models;
   for (size_t n = 0; n < record.compared.models.size(); ++n)
     out += sheet_html(record.compared.models[n], n, n < statistics.size() ? &statistics[n] : nullptr);
@@ -341,7 +379,7 @@ std::string samples_section(const ComparisonRecord& record) {
       "random numbers for {}.</p>\n",
       kSampleTemperature, kSampleTopK, record.compared.models.size() == 2 ? "both" : "all");
   for (const Sample& sample : samples) {
-    out += "<div class=\"pair\" style=\"margin-bottom:1rem\">\n";
+    out += "<div class=\"pair apart\">\n";
     for (size_t n = 0; n < sample.continuations.size(); ++n) {
       out += fmt::format(
           "<div class=\"sample\"><h4 class=\"{}\">{}</h4><span class=\"given\">{}</span>{}</div>\n", tint(n),

@@ -9,7 +9,9 @@ namespace openwork {
 
 std::string summary_section(const ComparisonRecord& record, const std::vector<std::string>& findings);
 std::string loss_section(const ComparisonRecord& record);
+std::string cost_section(const ComparisonRecord& record);
 std::string heads_section(const ComparisonRecord& record);
+std::string heads_style(const ComparisonRecord& record);  // rules that its sheets need
 std::string statistics_section(const ComparisonRecord& record);
 std::string scatter_section(const ComparisonRecord& record);
 std::string tasks_section(const ComparisonRecord& record);

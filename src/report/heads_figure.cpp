@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analyze/heads/head_selection.h"
+#include "base/token_marks.h"
 #include "report/captions.h"
 
 namespace openwork {
@@ -55,12 +56,17 @@ std::string title_heads(const ModelHeads& model, bool needed) {
                      100 * model.task->threshold, model.task->task);
 }
 
-std::string describe_frames(size_t frames, const std::optional<TokenPair>& watched) {
+std::string describe_frames(size_t frames, const std::optional<TokenPair>& watched,
+                            const std::vector<std::string>& pieces) {
   if (frames == 0) return "";
-  if (watched) {
-    return fmt::format("key {} to query {}, in the {} heads where it is strongest", watched->key,
-                       watched->query, frames);
-  }
+  const auto place = [&](int64_t position) {
+    const auto at = static_cast<size_t>(position);
+    return at < pieces.size() ? fmt::format("{} {}", position, quote_token(pieces[at]))
+                              : std::to_string(position);
+  };
+  if (watched)
+    return fmt::format("key {} to query {}, in the {} heads where it is strongest", place(watched->key),
+                       place(watched->query), frames);
   return fmt::format(
       "the {} strongest moves between tokens of each model (the first key and the token itself aside)",
       frames);

@@ -30,7 +30,8 @@ std::string title_heads(const ModelHeads& model, bool needed);
 
 // What red frames mean: the watched cell's edge in the heads where it is strongest, or each model's strongest
 // moves. Empty where nothing is framed.
-std::string describe_frames(size_t frames, const std::optional<TokenPair>& watched);
+std::string describe_frames(size_t frames, const std::optional<TokenPair>& watched,
+                            const std::vector<std::string>& pieces);
 
 // "39 of 64 heads; 25 blank, left out": the line under a block.
 std::string describe_heads(const ModelHeads& model, bool needed);

@@ -7,12 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/base64.h"
+
 namespace openwork {
 
 // For text and for attributes in double quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string escape_html(std::string_view text);
 
-std::string encode_base64(std::string_view bytes);
 std::string data_url(std::string_view kind, std::string_view bytes);  // kind: image/png, image/svg+xml
 
 class HtmlTable {

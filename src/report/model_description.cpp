@@ -17,18 +17,21 @@ namespace {
 namespace fs = std::filesystem;
 
 nlohmann::json describe_config(const ModelConfig& config) {
-  return {{"architecture", config.architecture},
-          {"layers", config.layers},
-          {"heads", config.heads},
-          {"kv_heads", config.kv_heads},
-          {"head_size", config.head_size},
-          {"width", config.width},
-          {"inner", config.inner},
-          {"vocabulary", config.vocabulary},
-          {"context", config.context},
-          {"positions",
-           config.positions == Positions::kLearned ? "learned" : "rotary (" + config.rope.kind + ")"},
-          {"tied", config.tied}};
+  nlohmann::json json = {
+      {"architecture", config.architecture},
+      {"layers", config.layers},
+      {"heads", config.heads},
+      {"kv_heads", config.kv_heads},
+      {"head_size", config.head_size},
+      {"width", config.width},
+      {"inner", config.inner},
+      {"vocabulary", config.vocabulary},
+      {"context", config.context},
+      {"positions",
+       config.positions == Positions::kLearned ? "learned" : "rotary (" + config.rope.kind + ")"},
+      {"tied", config.tied}};
+  if (!config.kept_heads.empty()) json["kept_heads"] = config.kept_heads;
+  return json;
 }
 
 // JSON has no infinities: an idle score that is one is written as text.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analyze/heads/head_classes.h"
+#include "io/interval_json.h"
 
 namespace openwork {
 namespace {
@@ -21,9 +22,8 @@ nlohmann::json head_to_json(const HeadRecord& record) {
                          {"class", class_name(record.kind)},
                          {"diagonal_dominant", record.diagonal_dominant}};
   for (size_t s = 0; s < kStatisticCount; ++s) {
-    head[kStatistics[s].key] = {
-        {"mean", number_or_null(record.mean.values[s])},
-        {"interval", {number_or_null(record.low.values[s]), number_or_null(record.high.values[s])}}};
+    head[kStatistics[s].key] = {{"mean", number_or_null(record.mean.values[s])},
+                                {"interval", interval_json({record.low.values[s], record.high.values[s]})}};
   }
   return head;
 }
@@ -90,10 +90,9 @@ void append_comparison_markdown(const ModelComparison& comparison, std::string& 
       "|\n|---|---|---|---|---|---|---|---|\n",
       comparison.sparse, comparison.dense, comparison.dense, comparison.sparse);
   for (const ComparisonRow& row : comparison.rows) {
-    out +=
-        fmt::format("| {} | {} | {} | {} | [{}, {}] | {} | {} | {} |\n", row.title, format_value(row.dense),
-                    format_value(row.sparse), format_value(row.difference), format_value(row.low),
-                    format_value(row.high), format_p(row.p), format_p(row.p_corrected), row.prompts);
+    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", row.title, format_value(row.dense),
+                       format_value(row.sparse), format_value(row.difference), format_interval(row),
+                       format_p(row.p), format_p(row.p_corrected), row.prompts);
   }
   out += "\n";
 }
@@ -107,6 +106,11 @@ std::string format_value(double value) {
   if (std::abs(value) >= 10) return fmt::format("{:.1f}", value);
   if (std::abs(value) >= 0.001) return fmt::format("{:.3f}", value);
   return fmt::format("{:.1e}", value);
+}
+
+std::string format_interval(const ComparisonRow& row) {
+  if (!exists(Interval{row.low, row.high})) return "no interval";
+  return fmt::format("[{}, {}]", format_value(row.low), format_value(row.high));
 }
 
 std::string format_p(double p) {
@@ -140,7 +144,7 @@ nlohmann::json to_json(const ModelComparison& comparison) {
                     {"dense", row.dense},
                     {"sparse", row.sparse},
                     {"difference", row.difference},
-                    {"interval", {row.low, row.high}},
+                    {"interval", interval_json({row.low, row.high})},
                     {"p", row.p},
                     {"p_holm", row.p_corrected},
                     {"prompts", row.prompts}});

@@ -22,6 +22,7 @@ std::string make_markdown(const StatisticsReport& report);
 
 // A number for tables: 0.0312, 1,024, 3.2e-05; a dash where there is none.
 std::string format_value(double value);
-std::string format_p(double p);  // "0.0012", "< 0.0001"
+std::string format_interval(const ComparisonRow& row);  // "[0.012, 0.034]", "no interval"
+std::string format_p(double p);                         // "0.0012", "< 0.0001"
 
 }  // namespace openwork

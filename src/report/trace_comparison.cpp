@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "draw/token_marks.h"
+#include "base/token_marks.h"
 #include "report/trace_figure.h"
 #include "report/trace_json.h"
 
@@ -12,12 +12,12 @@ namespace {
 constexpr size_t kHeadsNamed = 8;
 
 std::string mark_position(const TraceGraph& graph, int64_t position) {
-  return fmt::format("{} ({})", draw::mark_token(graph.tokens[static_cast<size_t>(position)]), position);
+  return fmt::format("{} ({})", mark_token(graph.tokens[static_cast<size_t>(position)]), position);
 }
 
 TracedModelRecord to_record(const ModelTrace& trace) {
   return {.name = trace.title,
-          .answer = draw::mark_token(trace.target_text()),
+          .answer = mark_token(trace.target_text()),
           .probability = trace.target().probability,
           .heads_needed = trace.explanation->needed,
           .heads = trace.graph.layers * trace.graph.heads,

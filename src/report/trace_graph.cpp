@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "report/trace_json.h"
 #include "transcode/descriptions.h"
 
 namespace openwork {
@@ -135,6 +136,17 @@ nlohmann::json make_link(const TraceGraph& graph, const TraceLink& link, size_t 
   return json;
 }
 
+nlohmann::json list_supernodes(const TraceGraph& graph, const std::vector<Supernode>& supernodes) {
+  nlohmann::json groups = nlohmann::json::array();
+  for (const Supernode& supernode : supernodes) {
+    nlohmann::json group = nlohmann::json::array({supernode.label()});
+    for (const int64_t node : supernode.nodes)
+      group.push_back(graph_node_id(graph, graph.nodes.at(static_cast<size_t>(node))));
+    groups.push_back(group);
+  }
+  return groups;
+}
+
 nlohmann::json make_metadata(const TraceGraph& graph, const TraceGraphOrigin& origin) {
   nlohmann::json metadata = {
       {"slug", origin.slug},
@@ -156,6 +168,7 @@ nlohmann::json make_metadata(const TraceGraph& graph, const TraceGraphOrigin& or
       {"pruning_settings",
        {{"node_threshold", graph.node_threshold}, {"edge_threshold", graph.edge_threshold}}},
       {"protocol", origin.protocol}};
+  if (!origin.record.is_null()) metadata["openwork"] = origin.record;
   if (!origin.feature_url.empty())
     metadata["feature_details"] = {{"feature_json_base_url", origin.feature_url}};
   return metadata;
@@ -181,6 +194,21 @@ std::string graph_node_id(const TraceGraph& graph, const TraceNode& node) {
   return "";
 }
 
+nlohmann::json describe_trace(const ModelTrace& trace) {
+  nlohmann::json record = {{"title", trace.title},
+                           {"text", trace.text},
+                           {"layers", trace.graph.layers},
+                           {"heads", trace.graph.heads},
+                           {"transcoders", to_json(trace.transcoders)},
+                           {"worth", nullptr},
+                           {"explanation", nullptr},
+                           {"supernodes", supernodes_json(trace, trace.supernodes.size())},
+                           {"query_key", scores_json(trace)}};
+  if (trace.graph.worth) record["worth"] = to_json(*trace.graph.worth);
+  if (trace.explanation) record["explanation"] = to_json(*trace.explanation);
+  return record;
+}
+
 nlohmann::json make_trace_graph(const TraceGraph& graph, const TraceGraphOrigin& origin,
                                 const NodeLabels& labels) {
   nlohmann::json nodes = nlohmann::json::array(), links = nlohmann::json::array();
@@ -194,12 +222,30 @@ nlohmann::json make_trace_graph(const TraceGraph& graph, const TraceGraphOrigin&
   return {{"metadata", make_metadata(graph, origin)},
           {"qParams",
            {{"pinnedIds", nlohmann::json::array()},
-            {"supernodes", nlohmann::json::array()},
+            {"supernodes", list_supernodes(graph, origin.supernodes)},
             {"linkType", "both"},
             {"clickedId", ""},
             {"sg_pos", ""}}},
           {"nodes", nodes},
           {"links", links}};
+}
+
+nlohmann::json traces_json(const std::vector<ModelTrace>& traces, int64_t max_nodes, int64_t max_links) {
+  constexpr int64_t kStrongest = 20;  // nodes that a record lists
+  constexpr size_t kHeads = 8;        // of a link
+  nlohmann::json models = nlohmann::json::array();
+  for (const ModelTrace& trace : traces) {
+    TraceGraphOrigin origin;
+    origin.slug = trace.name, origin.scan = trace.scan, origin.prompt = trace.text;
+    origin.program = "openwork";
+    origin.max_nodes = max_nodes;
+    origin.supernodes = trace.supernodes;
+    const TraceGraph graph = thin_graph(trace.graph, static_cast<size_t>(max_links), kHeads);
+    models.push_back({{"name", trace.name},
+                      {"trace", to_json(trace, kStrongest)},
+                      {"graph", make_trace_graph(graph, origin, trace.labels)}});
+  }
+  return {{"one_answer", have_one_answer(traces)}, {"models", models}};
 }
 
 }  // namespace openwork

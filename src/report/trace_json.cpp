@@ -3,10 +3,12 @@
 #include <cmath>
 #include <map>
 
-namespace openwork {
-namespace {
+#include "io/interval_json.h"
+#include "report/trace_interventions.h"
 
-nlohmann::json explanation_json(const HeadExplanation& explanation) {
+namespace openwork {
+
+nlohmann::json to_json(const HeadExplanation& explanation) {
   std::map<HeadPlace, double> flows;
   for (const HeadShare& flow : explanation.flows) flows[flow.head] = flow.weight;
   nlohmann::json heads = nlohmann::json::array();
@@ -21,6 +23,8 @@ nlohmann::json explanation_json(const HeadExplanation& explanation) {
           {"needed", explanation.needed}, {"total", explanation.total}, {"heads", heads}};
 }
 
+namespace {
+
 nlohmann::json node_json(const ModelTrace& trace, size_t n) {
   const TraceNode& node = trace.graph.nodes[n];
   nlohmann::json json = {{"name", node.name()},         {"kind", kind_name(node.kind)}, {"layer", node.layer},
@@ -32,42 +36,14 @@ nlohmann::json node_json(const ModelTrace& trace, size_t n) {
 
 nlohmann::json interventions_json(const ModelTrace& trace) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const TraceIntervention& change : trace.interventions) {
-    rows.push_back({{"node", change.node},
-                    {"factor", change.factor},
-                    {"predicted", change.predicted},
-                    {"frozen", change.frozen},
-                    {"measured", change.measured}});
-  }
+  for (const TraceIntervention& change : trace.interventions) rows.push_back(to_json(change));
   return rows;
 }
 
-nlohmann::json scores_json(const ModelTrace& trace) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const QueryKeyAttribution& score : trace.scores) {
-    nlohmann::json pairs = nlohmann::json::array();
-    for (const QueryKeyPair& pair : score.pairs) {
-      pairs.push_back({{"query", nullptr}, {"key", nullptr}, {"weight", pair.weight}});
-      if (pair.query_node >= 0)
-        pairs.back()["query"] = trace.graph.nodes[static_cast<size_t>(pair.query_node)].name();
-      if (pair.key_node >= 0)
-        pairs.back()["key"] = trace.graph.nodes[static_cast<size_t>(pair.key_node)].name();
-    }
-    rows.push_back({{"entry", score.name()}, {"score", score.score}, {"pairs", pairs}});
-  }
-  return rows;
-}
-
-nlohmann::json worth_json(const TraceWorth& worth) {
-  nlohmann::json json = {{"replacement_score", worth.replacement},
-                         {"completeness_score", worth.completeness},
-                         {"error_share", worth.error_share},
-                         {"loss", nullptr},
-                         {"replaced_loss", nullptr},
-                         {"replaced_probability", worth.replaced_probability}};
-  if (!std::isnan(worth.model_loss))
-    json["loss"] = worth.model_loss, json["replaced_loss"] = worth.replaced_loss;
-  return json;
+// A node's name; null: everything else.
+nlohmann::json name_or_null(const ModelTrace& trace, int64_t node) {
+  if (node < 0) return nullptr;
+  return trace.graph.nodes[static_cast<size_t>(node)].name();
 }
 
 nlohmann::json prompt_json(const PromptHeads& prompt) {
@@ -83,6 +59,61 @@ nlohmann::json prompt_json(const PromptHeads& prompt) {
 }
 
 }  // namespace
+
+nlohmann::json to_json(const TraceWorth& worth) {
+  nlohmann::json json = {{"replacement_score", worth.replacement},
+                         {"completeness_score", worth.completeness},
+                         {"error_share", worth.error_share},
+                         {"loss", nullptr},
+                         {"replaced_loss", nullptr},
+                         {"replaced_probability", worth.replaced_probability}};
+  if (!std::isnan(worth.model_loss))
+    json["loss"] = worth.model_loss, json["replaced_loss"] = worth.replaced_loss;
+  return json;
+}
+
+nlohmann::json scores_json(const ModelTrace& trace) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const QueryKeyAttribution& score : trace.scores) {
+    nlohmann::json pairs = nlohmann::json::array(), queries = pairs, keys = pairs;
+    for (const QueryKeyPair& pair : score.pairs) {
+      pairs.push_back({{"query", name_or_null(trace, pair.query_node)},
+                       {"key", name_or_null(trace, pair.key_node)},
+                       {"weight", pair.weight}});
+    }
+    for (const int64_t node : score.queries) queries.push_back(name_or_null(trace, node));
+    for (const int64_t node : score.keys) keys.push_back(name_or_null(trace, node));
+    rows.push_back({{"entry", score.name()},
+                    {"score", score.score},
+                    {"pairs", pairs},
+                    {"queries", queries},
+                    {"keys", keys},
+                    {"weights", score.weights}});
+  }
+  return rows;
+}
+
+nlohmann::json supernodes_json(const ModelTrace& trace, size_t most) {
+  nlohmann::json groups = nlohmann::json::array();
+  for (size_t n = 0; n < trace.supernodes.size() && n < most; ++n) {
+    const Supernode& group = trace.supernodes[n];
+    nlohmann::json nodes = nlohmann::json::array(), fed = nodes;
+    for (const int64_t node : group.nodes) nodes.push_back(name_or_null(trace, node));
+    for (const FedBy& token : group.fed)
+      fed.push_back({{"position", token.position}, {"share", token.share}});
+    groups.push_back({{"label", group.label()},
+                      {"kind", kind_name(group.kind)},
+                      {"position", group.position},
+                      {"layers", {group.first_layer, group.last_layer}},
+                      {"influence", group.influence},
+                      {"effect", group.effect},
+                      {"fed", fed},
+                      {"about", group.about},
+                      {"says", group.says},
+                      {"nodes", nodes}});
+  }
+  return groups;
+}
 
 nlohmann::json to_json(const std::optional<TranscoderFiles>& files) {
   if (!files) return nullptr;
@@ -126,15 +157,19 @@ nlohmann::json to_json(const ModelTrace& trace, int64_t top) {
                          {"explanation", nullptr},
                          {"moved", moved},
                          {"strongest", nodes},
+                         {"supernodes", supernodes_json(trace, static_cast<size_t>(top))},
                          {"interventions", interventions_json(trace)},
                          {"query_key", scores_json(trace)}};
-  if (graph.worth) json["worth"] = worth_json(*graph.worth);
-  if (trace.explanation) json["explanation"] = explanation_json(*trace.explanation);
+  if (graph.worth) json["worth"] = to_json(*graph.worth);
+  if (trace.explanation) json["explanation"] = to_json(*trace.explanation);
   if (!trace.interventions.empty()) {
     const InterventionAgreement agreement = compare_interventions(trace.interventions);
-    json["agreement"] = {
-        {"same_sign", agreement.same_sign}, {"of", agreement.count}, {"correlation", nullptr}};
+    json["agreement"] = {{"same_sign", agreement.same_sign},
+                         {"of", agreement.count},
+                         {"correlation", nullptr},
+                         {"rank", nullptr}};
     if (!std::isnan(agreement.correlation)) json["agreement"]["correlation"] = agreement.correlation;
+    if (!std::isnan(agreement.rank)) json["agreement"]["rank"] = agreement.rank;
   }
   return json;
 }
@@ -144,7 +179,7 @@ nlohmann::json to_json(const HeadsByPrompt& model) {
   for (const PromptHeads& prompt : model.prompts) prompts.push_back(prompt_json(prompt));
   return {{"name", model.name},
           {"mean", model.mean},
-          {"interval", {model.interval.low, model.interval.high}},
+          {"interval", interval_json(model.interval)},
           {"prompts", prompts}};
 }
 
@@ -152,7 +187,7 @@ nlohmann::json to_json(const HeadRatio& ratio) {
   return {{"dense", ratio.dense},
           {"sparse", ratio.sparse},
           {"ratio", ratio.ratio},
-          {"interval", {ratio.interval.low, ratio.interval.high}}};
+          {"interval", interval_json(ratio.interval)}};
 }
 
 }  // namespace openwork

@@ -10,6 +10,13 @@ namespace openwork {
 // {"path", "sha256", "kind", "features", "scan"}; null where MLPs are nodes.
 nlohmann::json to_json(const std::optional<TranscoderFiles>& files);
 
+nlohmann::json to_json(const HeadExplanation& explanation);
+nlohmann::json to_json(const TraceWorth& worth);
+// The pattern entries' scores, nodes by their names.
+nlohmann::json scores_json(const ModelTrace& trace);
+// At most `most`, nodes by their names.
+nlohmann::json supernodes_json(const ModelTrace& trace, size_t most);
+
 // One model's trace, with its `top` strongest nodes.
 nlohmann::json to_json(const ModelTrace& trace, int64_t top);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "io/interval_json.h"
 #include "transcode/transcoder_config.h"
 
 namespace openwork {
@@ -11,7 +12,10 @@ nlohmann::json layer_json(const LayerQuality& quality) {
   return {{"explained_variance", quality.explained_variance},
           {"explained_variance_after_first", quality.explained_variance_after_first},
           {"active_features", quality.active_features},
-          {"dead_share", quality.dead_share}};
+          {"dead_share", quality.dead_share},
+          {"always_on_share", quality.always_on_share},
+          {"first_token_share", quality.first_token_share},
+          {"active_replaced", quality.active_replaced}};
 }
 
 nlohmann::json options_json(const TranscoderRun& run) {
@@ -30,6 +34,11 @@ nlohmann::json options_json(const TranscoderRun& run) {
           {"warmup", o.schedule.warmup},
           {"decay", o.schedule.decay},
           {"dead_after", o.dead_after},
+          {"skip", o.skip},
+          {"share_k", o.share_k},
+          {"joint_share", o.joint_share},
+          {"joint_rate", o.joint_rate},
+          {"output_weight", o.output_weight},
           {"ranks", o.ranks->count()},
           {"dtype", run.dtype}};
 }
@@ -37,10 +46,25 @@ nlohmann::json options_json(const TranscoderRun& run) {
 std::string describe_losses(const TranscoderQuality& quality) {
   const ReplacementLosses& losses = quality.losses;
   return fmt::format(
-      "nats/token: the model {:.4f}; its MLPs replaced {:.4f} ({:+.4f}, 95 % interval {:+.4f} to {:+.4f}); "
+      "nats/token: the model {:.4f}; its MLPs replaced {:.4f} ({:+.4f}, 95 % {}); "
       "MLPs at their mean {:.4f}; none {:.4f}\nmeasured on {} blocks of {} tokens",
-      losses.model, losses.replaced, quality.increase(), quality.interval.low, quality.interval.high,
+      losses.model, losses.replaced, quality.increase(), interval_text(quality.interval, 4),
       losses.mean_output, losses.zero_output, quality.blocks, quality.context);
+}
+
+nlohmann::json curves_json(const ReplacementCurves& curves) {
+  if (curves.blocks == 0) return nullptr;
+  return {{"up_to", curves.up_to}, {"alone", curves.alone}, {"blocks", curves.blocks}};
+}
+
+std::string describe_curves(const ReplacementCurves& curves) {
+  if (curves.blocks == 0) return "";
+  std::string text =
+      fmt::format("\nnats/token above the model on the first {} blocks, by layer\n{:<6} {:>14} {:>12}",
+                  curves.blocks, "layer", "0 to it", "it alone");
+  for (size_t n = 0; n < curves.alone.size(); ++n)
+    text += fmt::format("\n{:<6} {:>+14.4f} {:>+12.4f}", n, curves.up_to[n], curves.alone[n]);
+  return text;
 }
 
 }  // namespace
@@ -54,9 +78,10 @@ nlohmann::json to_json(const TranscoderQuality& quality) {
            {{"model", quality.losses.model},
             {"replaced", quality.losses.replaced},
             {"increase", quality.increase()},
-            {"interval", {quality.interval.low, quality.interval.high}},
+            {"interval", interval_json(quality.interval)},
             {"mean_output", quality.losses.mean_output},
             {"zero_output", quality.losses.zero_output}}},
+          {"curves", curves_json(quality.curves)},
           {"tokens", quality.tokens},
           {"blocks", quality.blocks},
           {"context", quality.context}};
@@ -64,13 +89,16 @@ nlohmann::json to_json(const TranscoderQuality& quality) {
 
 std::string to_text(const TranscoderQuality& quality) {
   const auto row = [](const std::string& name, const LayerQuality& layer) {
-    return fmt::format("{:<6} {:>18.4f} {:>13.4f} {:>15.1f} {:>7.2f} %\n", name, layer.explained_variance,
-                       layer.explained_variance_after_first, layer.active_features, 100 * layer.dead_share);
+    return fmt::format("{:<6} {:>18.4f} {:>13.4f} {:>15.1f} {:>12.1f} {:>7.2f} % {:>7.2f} % {:>9.1f} %\n",
+                       name, layer.explained_variance, layer.explained_variance_after_first,
+                       layer.active_features, layer.active_replaced, 100 * layer.dead_share,
+                       100 * layer.always_on_share, 100 * layer.first_token_share);
   };
-  std::string text = fmt::format("{:<6} {:>18} {:>13} {:>15} {:>9}\n", "layer", "explained variance",
-                                 "without first", "active features", "dead");
+  std::string text =
+      fmt::format("{:<6} {:>18} {:>13} {:>15} {:>12} {:>9} {:>9} {:>11}\n", "layer", "explained variance",
+                  "without first", "active features", "all replaced", "dead", "always on", "first error");
   for (size_t n = 0; n < quality.layers.size(); ++n) text += row(std::to_string(n), quality.layers[n]);
-  return text + row("mean", quality.mean) + describe_losses(quality);
+  return text + row("mean", quality.mean) + describe_losses(quality) + describe_curves(quality.curves);
 }
 
 nlohmann::json to_json(const TranscoderRun& run) {

@@ -20,6 +20,7 @@ namespace {
 
 using nlohmann::json;
 constexpr int kDeepestSequence = 16;
+constexpr size_t kLeastLimit = 1 << 20, kMostTimes = 16;  // of a normalised text: bytes, and times its own
 
 const std::map<std::string_view, int> kUnicodeForms = {
     {"NFC", UTF8PROC_STABLE | UTF8PROC_COMPOSE},
@@ -131,14 +132,22 @@ std::string to_lower(std::string_view text) {
   return out;
 }
 
+// Replacements of replacements could make a word as long as they like.
+void check_growth(size_t size, size_t limit) {
+  if (size <= limit) return;
+  fail_input(fmt::format("its normalizer makes a text longer than {} bytes", limit), "tokenizer",
+             "do not use this tokenizer, or give a shorter text");
+}
+
 std::string replace_matches(std::string_view text, const Pattern& pattern, const std::string& content,
-                            MatchScratch& scratch) {
+                            MatchScratch& scratch, size_t limit) {
   std::string out;
   size_t copied = 0;
   pattern.for_each_match(text, scratch, [&](size_t start, size_t end) {
     out.append(text.substr(copied, start - copied));
     out += content;
     copied = end;
+    check_growth(out.size(), limit);
   });
   out.append(text.substr(copied));
   return out;
@@ -176,7 +185,8 @@ void Normaliser::add_replace(const json& specification, const std::string& where
   steps_.push_back(std::move(step));
 }
 
-std::string Normaliser::apply_step(const Step& step, std::string_view text, MatchScratch& scratch) {
+std::string Normaliser::apply_step(const Step& step, std::string_view text, MatchScratch& scratch,
+                                   size_t limit) {
   switch (step.kind) {
     case Kind::kUnicode:
       return to_unicode_form(text, step.unicode_options);
@@ -185,14 +195,18 @@ std::string Normaliser::apply_step(const Step& step, std::string_view text, Matc
     case Kind::kPrepend:
       return text.empty() ? std::string() : step.content + std::string(text);
     case Kind::kReplace:
-      return replace_matches(text, step.patterns.front(), step.content, scratch);
+      return replace_matches(text, step.patterns.front(), step.content, scratch, limit);
   }
   return std::string(text);
 }
 
 std::string Normaliser::apply(std::string_view text, MatchScratch& scratch) const {
+  const size_t limit = kLeastLimit + kMostTimes * text.size();
   std::string out(text);
-  for (const Step& step : steps_) out = apply_step(step, out, scratch);
+  for (const Step& step : steps_) {
+    out = apply_step(step, out, scratch, limit);
+    check_growth(out.size(), limit);
+  }
   return out;
 }
 

@@ -31,7 +31,7 @@ class Normaliser {
 
   void add(const nlohmann::json& specification, const std::string& where, int depth);
   void add_replace(const nlohmann::json& specification, const std::string& where);
-  static std::string apply_step(const Step& step, std::string_view text, MatchScratch& scratch);
+  static std::string apply_step(const Step& step, std::string_view text, MatchScratch& scratch, size_t limit);
 
   std::vector<Step> steps_;
 };

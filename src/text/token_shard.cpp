@@ -64,6 +64,11 @@ class Shard {
     return static_cast<size_t>(value);
   }
 
+  // Of what the shard says of its tokenizer; empty where it says nothing.
+  std::string vocabulary() const { return text_of("vocabulary"); }
+  std::string vocabulary_hash() const { return text_of("vocabulary_hash"); }
+  bool has_bytes() const { return bytes_ != nullptr; }
+
   uint64_t bytes(size_t at) const { return bytes_ == nullptr ? 0 : number_at<uint64_t>(*bytes_, at); }
   bool has_hashes() const { return hashes_ != nullptr; }
   uint64_t hash(size_t at) const { return number_at<uint64_t>(*hashes_, at); }
@@ -126,7 +131,48 @@ TokenDocument read_document(const Shard& shard, size_t at, int32_t vocabulary) {
   return document;
 }
 
+[[noreturn]] void refuse_tokenizer(const Shard& shard, std::string_view why) {
+  fail_input(fmt::format("the shard was made with another tokenizer ({})", why), shard.name(),
+             "use the tokenizer that the shard was made with, or make it again from its text");
+}
+
+// A shard that names no vocabulary still says how many bytes its documents had: where none of the first has the
+// bytes of its tokens, the tokens are another tokenizer's. (A normaliser may change some.)
+bool has_bytes_of_its_tokens(const Shard& shard, const Tokenizer& tokenizer) {
+  constexpr size_t kSlack = 8;  // what a normaliser puts before a text
+  const size_t looked_at = std::min<size_t>(shard.documents(), 16);
+  for (size_t at = 0; at < looked_at; ++at) {
+    const TokenDocument document = read_document(shard, at, tokenizer.size());
+    size_t bytes = 0;
+    for (size_t n = 0; n + 1 < document.tokens.size(); ++n)
+      bytes += tokenizer.piece(document.tokens[n]).size();
+    if (std::max(bytes, size_t{document.bytes}) - std::min(bytes, size_t{document.bytes}) <= kSlack)
+      return true;
+  }
+  return looked_at == 0;
+}
+
+void check_tokenizer(const Shard& shard, const Tokenizer& tokenizer) {
+  const std::string size = shard.vocabulary(), hash = shard.vocabulary_hash();
+  if (!size.empty() && size != std::to_string(tokenizer.size()))
+    refuse_tokenizer(
+        shard, fmt::format("of {} tokens, where this one has {}", printable(size, 20), tokenizer.size()));
+  if (!hash.empty() && hash != hash_vocabulary(tokenizer)) refuse_tokenizer(shard, "its tokens are others");
+  if (hash.empty() && shard.has_bytes() && !has_bytes_of_its_tokens(shard, tokenizer))
+    refuse_tokenizer(shard, "its documents have other lengths than their tokens");
+}
+
 }  // namespace
+
+std::string hash_vocabulary(const Tokenizer& tokenizer) {
+  std::string all;
+  for (int32_t id = 0; id < tokenizer.size(); ++id) {
+    const std::string& piece = tokenizer.piece(id);
+    all += fmt::format("{}:", piece.size());
+    all += piece;
+  }
+  return fmt::format("{:016x}", hash_document(all));
+}
 
 bool is_token_shard(const fs::path& path) {
   std::error_code ignored;
@@ -140,7 +186,9 @@ bool is_token_shard(const fs::path& path) {
 }
 
 TokenShardWriter::TokenShardWriter(const Tokenizer& tokenizer, int32_t end_of_text)
-    : end_of_text_(end_of_text), vocabulary_(tokenizer.size()) {}
+    : end_of_text_(end_of_text),
+      vocabulary_(tokenizer.size()),
+      vocabulary_hash_(hash_vocabulary(tokenizer)) {}
 
 void TokenShardWriter::add(const TokenDocument& document) {
   if (document.tokens.empty() || document.tokens.back() != end_of_text_)
@@ -169,7 +217,8 @@ void TokenShardWriter::write(const fs::path& path) const {
                     {{"format", kFormat},
                      {"version", "1"},
                      {"end_of_text", std::to_string(end_of_text_)},
-                     {"vocabulary", std::to_string(vocabulary_)}});
+                     {"vocabulary", std::to_string(vocabulary_)},
+                     {"vocabulary_hash", vocabulary_hash_}});
 }
 
 void write_token_shard(const fs::path& path, const std::vector<TokenDocument>& documents,
@@ -186,6 +235,7 @@ bool read_token_shard(const fs::path& path, const Tokenizer& tokenizer, int32_t 
     fail_input(fmt::format("the shard's end-of-text token is {}, the tokenizer's is {}", shard.end_of_text(),
                            end_of_text),
                shard.name(), "use the tokenizer that the shard was made with");
+  check_tokenizer(shard, tokenizer);
   for (size_t at = 0; at < shard.documents(); ++at) {
     TokenDocument document = read_document(shard, at, tokenizer.size());
     if (document.tokens.empty() || document.tokens.back() != end_of_text)

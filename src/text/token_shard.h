@@ -3,11 +3,13 @@
 //   document_starts  I64 [D]   where each document starts in tokens; the first is 0
 //   document_bytes   I64 [D]   UTF-8 bytes of each document's text        (may be missing)
 //   document_hashes  U64 [D]   hash_document of each document's text      (may be missing)
-//   metadata {"format": "openwork.tokens", "version": "1", "end_of_text": id, "vocabulary": size}
+//   metadata {"format": "openwork.tokens", "version": "1", "end_of_text": id, "vocabulary": size,
+//             "vocabulary_hash": hash_vocabulary}                         (the last may be missing)
 #pragma once
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "text/documents.h"
@@ -16,6 +18,9 @@ namespace openwork {
 
 // By its first bytes: a safetensors header.
 bool is_token_shard(const std::filesystem::path& path);
+
+// 16 hexadecimal digits that two tokenizers share where every id has the same bytes in both.
+std::string hash_vocabulary(const Tokenizer& tokenizer);
 
 // Collects documents in memory (two or four bytes a token), then writes them in one go.
 class TokenShardWriter {
@@ -27,6 +32,7 @@ class TokenShardWriter {
 
  private:
   int32_t end_of_text_, vocabulary_;
+  std::string vocabulary_hash_;
   std::vector<uint16_t> narrow_;  // tokens, where the vocabulary allows
   std::vector<int32_t> wide_;     // tokens, where it does not
   std::vector<int64_t> starts_, bytes_;

@@ -15,13 +15,6 @@ namespace {
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
-// What one encoding thread works with; kept between calls for its cache of words.
-struct Scratch {
-  MatchScratch match;
-  MergeScratch merge;
-  std::vector<TextPart> raw_parts, parts;
-};
-
 // Most text is ASCII, so eight bytes at a time are looked over for anything else.
 size_t find_invalid(std::string_view text) {
   size_t at = 0;
@@ -39,7 +32,8 @@ size_t find_invalid(std::string_view text) {
   return std::string_view::npos;
 }
 
-// Bytes as text: each maximal ill-formed part becomes one U+FFFD, as the Unicode standard recommends.
+}  // namespace
+
 std::string replace_invalid(std::string text) {
   if (find_invalid(text) == std::string::npos) return text;
   std::string out;
@@ -61,9 +55,14 @@ std::string replace_invalid(std::string text) {
   return out;
 }
 
-}  // namespace
-
 struct Tokenizer::State {
+  // What one encoding thread works with; kept between calls for its cache of words.
+  struct Scratch {
+    MatchScratch match;
+    MergeScratch merge;
+    std::vector<TextPart> raw_parts, parts;
+  };
+
   TokenizerParts parts;
   mutable std::mutex mutex;
   mutable std::vector<std::unique_ptr<Scratch>> idle;

@@ -42,6 +42,9 @@ TokenizerParts read_tokenizer_json(const nlohmann::json& tokenizer, const std::s
 TokenizerParts read_tokenizer_gguf(const nlohmann::json& metadata, const std::string& origin);
 nlohmann::json tokenizer_json_of_gguf(const nlohmann::json& metadata, const std::string& origin);
 
+// Bytes as text: each maximal ill-formed part becomes one U+FFFD, as the Unicode standard recommends.
+std::string replace_invalid(std::string text);
+
 // A tokenizer.json, a .gguf, or a folder with one (tokenizer.h says what a folder may hold).
 TokenizerParts read_tokenizer_file(const std::filesystem::path& path);
 

@@ -13,6 +13,8 @@
 #include "base/progress.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "io/safe_files.h"
+#include "io/sha256.h"
 #include "text/documents.h"
 #include "text/token_shard.h"
 
@@ -53,7 +55,14 @@ nlohmann::json describe_file(const fs::path& path) {
   std::error_code error;
   const uint64_t size = fs::file_size(path, error);
   if (error) fail_input("the data file cannot be read", path.string(), "check its name");
-  return {{"file", path.filename().string()}, {"bytes", size}};
+  return {{"file", path.filename().string()}, {"bytes", size}, {"sha256", sha256_of_file(path)}};
+}
+
+// Of everything but the files' names: the same for the same tokens in the same order.
+std::string hash_content(nlohmann::json description) {
+  for (nlohmann::json& file : description["files"]) file.erase("file");
+  description["held_out"].erase("file");
+  return sha256_of_bytes(description.dump());
 }
 
 nlohmann::json describe(const DataOptions& options, const HeldOutRule& rule, const Tokenizer& tokenizer,
@@ -62,11 +71,14 @@ nlohmann::json describe(const DataOptions& options, const HeldOutRule& rule, con
   for (const fs::path& path : options.files) files.push_back(describe_file(path));
   nlohmann::json held_out = {{"one_in", rule.one_in}};
   if (!rule.file.empty()) held_out = describe_file(rule.file);
-  return {{"files", files},
-          {"held_out", held_out},
-          {"max_tokens", options.max_tokens},
-          {"vocabulary", tokenizer.size()},
-          {"end_of_text", end_of_text}};
+  nlohmann::json description = {{"files", files},
+                                {"held_out", held_out},
+                                {"max_tokens", options.max_tokens},
+                                {"vocabulary", tokenizer.size()},
+                                {"vocabulary_hash", hash_vocabulary(tokenizer)},
+                                {"end_of_text", end_of_text}};
+  description["content"] = hash_content(description);
+  return description;
 }
 
 // What data.json says beyond the description: how much there is.
@@ -78,6 +90,17 @@ bool is_made_from(const fs::path& folder, const nlohmann::json& description) {
     if (!found.is_object() || found.value(key, nlohmann::json()) != value) return false;
   }
   return true;
+}
+
+// Fails where the folder's shards say that they were made from something else.
+void check_content(const fs::path& folder, const nlohmann::json& description) {
+  const fs::path path = folder / "data.json";
+  if (!fs::exists(path)) return;
+  const nlohmann::json found = read_json_file(path);
+  const std::string before = found.is_object() ? found.value("content", "") : "";
+  if (before.empty() || before == description.at("content")) return;
+  fail_input("the data is not what the run to resume was trained on", folder.string(),
+             "resume with the data and the tokenizer of the run, or choose another --out");
 }
 
 class ShardMaker {
@@ -154,17 +177,22 @@ PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer
   const bool made =
       is_made_from(options.folder, data.description) && fs::exists(data.train) && fs::exists(data.held_out);
   if (!made) {
+    if (options.resumed) check_content(options.folder, data.description);
     ShardMaker maker(tokenizer, end_of_text, vocabulary);
     if (!rule.file.empty()) maker.read_held_out_file(rule);
     maker.read_files(options, rule);
     std::error_code ignored;
-    fs::create_directories(options.folder, ignored);
+    make_folder(options.folder);
     fs::remove(options.folder / "data.json", ignored);  // says nothing while the shards change
     data.description.update(maker.write(data, options.files.front()));
     write_text_file(options.folder / "data.json", data.description.dump(1) + "\n");
   }
-  data.description = read_json_file(options.folder / "data.json");
-  return data;
+  return open_data(options.folder);
+}
+
+PreparedData open_data(const fs::path& folder) {
+  return {folder / "train.safetensors", folder / "held_out.safetensors",
+          read_json_file(folder / "data.json")};
 }
 
 std::function<bool(std::string_view)> held_out_texts(const DataOptions& options) {

@@ -27,18 +27,22 @@ struct DataOptions {
   std::string held_out;          // empty: one document in 250; a share such as 0.01; or a file
   int64_t max_tokens = 0;        // stop reading after this many training tokens; 0: read everything
   std::filesystem::path folder;  // where the shards go
+  bool resumed = false;  // shards of other content are a run's that is to go on: refuse, do not replace
 };
 
 struct PreparedData {
   std::filesystem::path train, held_out;  // token shards
-  nlohmann::json description;             // data.json
+  nlohmann::json description;             // data.json; its "content" is a hash of all but the files' names
 };
 
-// Uses the shards that are there when they were made from the same files in the same way. A document of a
+// Uses the shards that are there when they were made from the same content in the same way. A document of a
 // held-out file is never among the training documents, whatever files it stands in. Fails where nothing is
 // held out.
 PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                           int64_t vocabulary);
+
+// What prepare_data left in the folder: of the other ranks, once the first has prepared it.
+PreparedData open_data(const std::filesystem::path& folder);
 
 // Whether a document's text is held out by these options: what learns from the data (a tokenizer, say) leaves
 // it out. Reads the held-out file where one is named.

@@ -2,17 +2,20 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <iterator>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "io/safe_files.h"
+#include "io/sha256.h"
 #include "io/tensor_file.h"
 #include "model/save.h"
 
@@ -22,14 +25,29 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
+constexpr const char* kSums = "SHA256SUMS";  // as sha256sum writes and checks it
+constexpr const char* kFiles[] = {"state.safetensors", "state.json"};
+
+std::string make_sums(const fs::path& folder) {
+  std::string text;
+  for (const char* name : kFiles) text += fmt::format("{}  {}\n", sha256_of_file(folder / name), name);
+  return text;
 }
 
-// The number in step-N; none for anything else, step-N.part too.
+std::string read_text(const fs::path& file) {
+  std::ifstream input(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(input), {}};
+}
+
+// Renamed before it is deleted, so that half of one never looks whole.
+void remove_folder(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path going = folder.string() + ".part";
+  fs::rename(folder, going, ignored);
+  fs::remove_all(going, ignored);
+}
+
+// The number in step-N; none for anything else, step-N.part and step-N.broken too.
 std::optional<int64_t> parse_step(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   int64_t step = 0;
@@ -57,39 +75,77 @@ std::vector<int64_t> CheckpointFolder::list_steps() const {
 }
 
 void CheckpointFolder::save(int64_t step, const NamedTensors& tensors, const nlohmann::json& state) {
-  const fs::path whole = folder_of(step), part = whole.string() + ".part";
-  std::error_code error;
-  if (fs::exists(whole, error)) return;  // the same step of the same run: the same numbers
-  fs::remove_all(part, error);
-  fs::create_directories(part, error);
-  if (error)
-    fail(fmt::format("cannot make the checkpoint's folder ({})", error.message()), part.string(),
-         "check the disk");
+  const fs::path whole = folder_of(step), part = fmt::format("{}.{}.part", whole.string(), ::getpid());
+  std::error_code ignored;
+  if (fs::exists(whole, ignored)) return;  // the same step of the same run: the same numbers
+  fs::remove_all(part, ignored);
+  make_folder(part);
   try {
-    save_tensors(part / "state.safetensors", tensors);
-    write_text_file(part / "state.json", state.dump(1) + "\n");
+    save_tensors(part / kFiles[0], tensors);
+    write_text_file(part / kFiles[1], state.dump(1) + "\n");
+    write_text_file(part / kSums, make_sums(part));
+    rename_file(part, whole);
   } catch (...) {
-    fs::remove_all(part, error);
+    fs::remove_all(part, ignored);
     throw;
   }
-  sync_folder(part);
-  fs::rename(part, whole, error);
-  if (error)
-    fail(fmt::format("cannot rename the checkpoint ({})", error.message()), whole.string(), "check the disk");
-  sync_folder(folder_);
-  write_text_file(folder_ / "latest", whole.filename().string() + "\n");
+  write_latest(step);
   prune();
+}
+
+void CheckpointFolder::write_latest(int64_t step) const {
+  write_text_file(folder_ / "latest", folder_of(step).filename().string() + "\n");
+}
+
+std::optional<std::string> CheckpointFolder::find_damage(int64_t step) const {
+  const fs::path folder = folder_of(step);
+  std::error_code ignored;
+  for (const char* name : kFiles) {
+    if (!fs::is_regular_file(folder / name, ignored)) return fmt::format("{} is missing", name);
+  }
+  try {
+    if (fs::exists(folder / kSums, ignored)) {
+      if (read_text(folder / kSums) != make_sums(folder)) return "its sums are wrong";
+    } else {  // of an older program
+      read_json_file(folder / kFiles[1]);
+      open_weights(folder / kFiles[0]);
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+void CheckpointFolder::recover() const {
+  std::vector<int64_t> steps = list_steps();
+  std::vector<std::pair<int64_t, std::string>> broken;
+  while (!steps.empty()) {
+    const auto damage = find_damage(steps.back());
+    if (!damage) break;
+    broken.emplace_back(steps.back(), *damage);
+    steps.pop_back();
+  }
+  if (steps.empty() && broken.empty()) return;
+  if (steps.empty()) {
+    fail_input(
+        fmt::format("no checkpoint is whole (step {}: {})", broken.front().first, broken.front().second),
+        folder_.string(), "put one back from a copy, or choose another --out");
+  }
+  for (const auto& [step, damage] : broken) {
+    const fs::path folder = folder_of(step), aside = folder.string() + ".broken";
+    std::error_code ignored;
+    fs::remove_all(aside, ignored);
+    rename_file(folder, aside);
+    note(fmt::format("the checkpoint of step {} is broken ({}): going on from step {}", step, damage,
+                     steps.back()));
+  }
+  if (read_text(folder_ / "latest") != folder_of(steps.back()).filename().string() + "\n")
+    write_latest(steps.back());
 }
 
 std::optional<int64_t> CheckpointFolder::latest() const {
   const std::vector<int64_t> steps = list_steps();
-  std::ifstream file(folder_ / "latest");
-  std::string name;
-  if (file && std::getline(file, name)) {
-    const auto step = parse_step(name);
-    if (step && std::find(steps.begin(), steps.end(), *step) != steps.end()) return step;
-  }
-  return steps.empty() ? std::nullopt : std::optional(steps.back());  // killed before `latest` was there
+  return steps.empty() ? std::nullopt : std::optional(steps.back());
 }
 
 nlohmann::json CheckpointFolder::read_state(int64_t step) const {
@@ -115,11 +171,13 @@ void CheckpointFolder::read_tensors(int64_t step, const NamedTensors& tensors) c
 void CheckpointFolder::prune() const {
   std::error_code ignored;
   const std::vector<int64_t> steps = list_steps();
-  for (size_t n = 0; n + static_cast<size_t>(keep_) < steps.size(); ++n)
-    fs::remove_all(folder_of(steps[n]), ignored);
+  for (size_t n = 0; n + static_cast<size_t>(keep_) < steps.size(); ++n) remove_folder(folder_of(steps[n]));
+  std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
-    if (entry.path().extension() == ".part") fs::remove_all(entry.path(), ignored);
+    const fs::path end = entry.path().extension();
+    if (end == ".part" || end == ".broken") leftovers.push_back(entry.path());
   }
+  for (const fs::path& path : leftovers) fs::remove_all(path, ignored);
 }
 
 }  // namespace openwork

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "io/interval_json.h"
+
 namespace openwork {
 namespace {
 
@@ -29,7 +31,7 @@ json to_json(const Evaluation& e) {
   json by_row = json::object();
   for (size_t n = 0; n < kRowRanges.size(); ++n) by_row[kRowRanges[n].name] = or_null(e.kept_edges_by_row[n]);
   return {{"nats_per_token", e.nats_per_token},
-          {"interval", {e.low, e.high}},
+          {"interval", interval_json({e.low, e.high})},
           {"bits_per_byte", e.bits_per_byte},
           {"kept_edges", e.kept_edges},
           {"kept_edges_by_row", by_row},
@@ -48,7 +50,8 @@ json to_json(const Evaluation& e) {
 Evaluation evaluation_from_json(const json& j) {
   Evaluation e;
   e.nats_per_token = j.at("nats_per_token");
-  e.low = j.at("interval").at(0), e.high = j.at("interval").at(1);
+  const Interval interval = interval_from_json(j.at("interval"));
+  e.low = interval.low, e.high = interval.high;
   e.bits_per_byte = j.at("bits_per_byte"), e.kept_edges = j.at("kept_edges");
   const json& by_row = j.at("kept_edges_by_row");
   for (size_t n = 0; n < kRowRanges.size(); ++n)

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -23,8 +24,9 @@ struct Heartbeat::State {
   std::chrono::milliseconds timeout{};
   std::mutex mutex;
   std::condition_variable changed;
-  bool stop = false;
-  std::thread thread;
+  bool stop = false, ended = false;  // asked to stop; the beating thread has
+  std::atomic<int64_t> rounds = 0;   // of beats that were answered
+  std::thread thread, guard;
 
   struct Peer {
     int64_t beats = -1;
@@ -55,20 +57,38 @@ struct Heartbeat::State {
     }
   }
 
+  std::chrono::milliseconds interval() const {
+    return std::clamp<std::chrono::milliseconds>(timeout / 5, std::chrono::milliseconds(20),
+                                                 std::chrono::seconds(5));
+  }
+
+  // Counts turns of its own and not the clock's time: a job that is stopped and continued as a whole goes on.
+  void watch_store() {
+    int64_t seen = -1, turns = 0;
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, interval(), [this] { return ended; })) {
+      turns = rounds == seen ? turns + 1 : 0;
+      seen = rounds;
+      if (turns * interval() < timeout) continue;
+      const double seconds = std::chrono::duration<double>(timeout).count();
+      end_lost(fmt::format("rank 0, where the ranks meet, has not answered for {:.0f} s", seconds), rank,
+               count);
+    }
+  }
+
   void run() {
-    const auto interval = std::clamp<std::chrono::milliseconds>(timeout / 5, std::chrono::milliseconds(20),
-                                                                std::chrono::seconds(5));
     std::unique_lock lock(mutex);
     while (!stop) {
       lock.unlock();
       try {
         beat();
+        ++rounds;
       } catch (const std::exception&) {
         // The store is the first rank's: its end is news of its own, unless this one is leaving too.
         if (!stopping()) end_lost("rank 0 was lost", rank, count);
       }
       lock.lock();
-      changed.wait_for(lock, interval, [this] { return stop; });
+      changed.wait_for(lock, interval(), [this] { return stop; });
     }
   }
 };
@@ -78,7 +98,8 @@ Heartbeat::Heartbeat(c10::intrusive_ptr<c10d::Store> store, int rank, int count,
     : state_(std::make_unique<State>()) {
   state_->store = std::move(store), state_->rank = rank, state_->count = count, state_->timeout = timeout;
   state_->peers.resize(static_cast<size_t>(count));
-  state_->thread = std::thread([this] { state_->run(); });
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  state_->guard = std::thread([state = state_.get()] { state->watch_store(); });
 }
 
 Heartbeat::~Heartbeat() {
@@ -88,6 +109,12 @@ Heartbeat::~Heartbeat() {
   }
   state_->changed.notify_all();
   state_->thread.join();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ended = true;
+  }
+  state_->changed.notify_all();
+  state_->guard.join();
 }
 
 void end_lost(const std::string& what, int rank, int count) {

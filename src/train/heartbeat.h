@@ -1,7 +1,8 @@
 // Notices a rank that has gone silent (a machine that is down, a process that hangs), which no closed
 // connection tells. Every rank counts its own beats in the job's store from a thread of its own, and watches
 // the others' counts; where one stands still too long, this process ends with one line and exit code 1, even
-// where its main thread waits inside a GPU library.
+// where its main thread waits inside a GPU library. The store is served by one of them, the first rank, and asking
+// it may itself wait for ever: a second thread, which asks nothing, sees that no answer came.
 #pragma once
 #include <c10/util/intrusive_ptr.h>
 

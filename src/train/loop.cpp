@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/progress.h"
+#include "io/safe_files.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/gradient_exchange.h"
@@ -49,7 +50,10 @@ class Loop {
   }
 
   LoopResult run() {
-    ranks_.run_first([&] { fs::create_directories(options_.folder); });
+    ranks_.run_first([&] {
+      make_folder(options_.folder);
+      if (options_.resume) checkpoints_.recover();
+    });
     if (options_.resume) {
       check_noise();
       restore();
@@ -279,7 +283,7 @@ class Loop {
     check_finite(totals_.is_finite());  // never a checkpoint of a run that has gone wrong
     if (!ranks_.is_first()) return;
     checkpoints_.save(step_, saved_tensors(),
-                      {{"version", 1},
+                      {{"version", kStateVersion},
                        {"noise", kGateNoise},
                        {"step", step_},
                        {"seconds", clock_.seconds()},

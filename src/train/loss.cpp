@@ -8,14 +8,22 @@
 namespace openwork {
 namespace {
 
-Tensor kl_to_dense(const Tensor& logits, const Transformer& dense, const Tensor& ids) {
+// This pass's part of the mean over the step's chosen samples, those whose place in the batch is a multiple
+// of `every`: passes are weighed by their tokens, so what the chosen ones have counts `every` times.
+//   logits [samples T, V]; ids [samples, T]; first: the first sample's place in the step's batch
+Tensor kl_to_dense(const Tensor& logits, const Transformer& dense, const Tensor& ids, int64_t first,
+                   int64_t every) {
+  const int64_t samples = ids.size(0), T = ids.size(1), from = (every - first % every) % every;
+  if (from >= samples) return at::zeros({}, logits.options().dtype(at::kFloat));
+  const auto choose = [&](const Tensor& x) { return x.slice(0, from, samples, every); };
   Tensor wanted;
   {
     const at::NoGradGuard no_grad;
-    wanted = at::log_softmax(dense.forward(ids).flatten(0, 1), -1, at::kFloat);
+    wanted = at::log_softmax(dense.forward(choose(ids)), -1, at::kFloat);
   }
-  const Tensor given = at::log_softmax(logits, -1, at::kFloat);
-  return at::kl_div(given, wanted, at::Reduction::Sum, /*log_target=*/true) / given.size(0);
+  const Tensor given = at::log_softmax(choose(logits.unflatten(0, {samples, T})), -1, at::kFloat);
+  const Tensor sum = at::kl_div(given, wanted, at::Reduction::Sum, /*log_target=*/true);
+  return sum * (static_cast<double>(every) / static_cast<double>(samples * T));
 }
 
 }  // namespace
@@ -51,13 +59,13 @@ PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, c
   }
   if (!lambda.defined() || !total.defined()) return result;
   const Tensor multiplier = lambda.to(at::kFloat);
-  total = total + multiplier * cross_entropy;
+  Tensor held = cross_entropy;
   if (dense != nullptr && options.distill > 0) {
-    const Tensor distance = kl_to_dense(logits, *dense, ids);
+    const Tensor distance = kl_to_dense(logits, *dense, ids, draw.first, options.distill_every);
     result.distance = distance.detach();
-    total = total + options.distill * distance;
+    held = held + options.distill * distance;
   }
-  result.loss = total / (1 + multiplier);
+  result.loss = (total + multiplier * held) / (1 + multiplier);
   return result;
 }
 

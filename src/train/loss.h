@@ -1,11 +1,14 @@
 // What one pass over part of a batch adds to the step: its loss, for backward, and the numbers that are
 // logged.
-//   loss = (w * (penalty + W * phi(penalty)) + lambda * CE + D * KL) / (1 + lambda)          with gates
+//   loss = (w * (penalty + W * phi(penalty)) + lambda * (CE + D * KL)) / (1 + lambda)        with gates
 //   loss = CE                                                                               without
 // penalty is the mean over samples, layers and heads of docs/method.md, 1; phi (head_penalty.h) is taken head
 // by head and sample by sample, or its slope at the batch's mean weighs each head's penalty, so that a step
 // is the same however it is cut into passes. KL is from the dense model's next-token probabilities to the
-// trained model's, mean over tokens.
+// trained model's, mean over the tokens of every n-th sample of the step's batch: the dense model's pass is a
+// third of a step's work, and a part of the batch says where the distance grows as well as the whole. It is
+// multiplied by lambda, as the cross-entropy is: what the run is held to is the model's predictions, and the
+// price of an edge is in both.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -20,13 +23,14 @@ struct LossOptions {
   HeadForm head_form = HeadForm::kSqrt;
   bool head_over_batch = false;  // phi of the batch's mean: compute_pass_loss is given its slopes
   double distill = 0;            // D
+  int64_t distill_every = 4;     // n: KL is of samples 0, n, 2n, ... of the step's batch
 };
 
 struct PassLoss {
   Tensor loss;           // 0-dimensional, with its graph
   Tensor cross_entropy;  // the rest without: 0-dimensional
   Tensor penalty;        // mean of the penalty; undefined without gates
-  Tensor distance;       // KL; undefined without distillation
+  Tensor distance;       // KL, as it stands in the loss; undefined without distillation
   Tensor head_penalty;   // [layers, heads] mean of the penalty over samples; undefined without gates
   Tensor active;         // [layers, heads] open gates, summed over samples; undefined without gates
 };

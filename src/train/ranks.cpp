@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <set>
 
@@ -149,6 +150,7 @@ Ranks::Ranks() = default;
 
 Ranks::Ranks(const RankPlace& place) : place_(place) {
   if (place.count == 1) return;
+  std::signal(SIGPIPE, SIG_IGN);  // a lost rank is an error to report, not the end of whoever writes to it
   silence_logs();
   state_ = std::make_unique<State>();
   state_->place = place;

@@ -75,7 +75,8 @@ struct RecomputedLayer : torch::autograd::Function<RecomputedLayer> {
     const at::AutoGradMode with_graph(true);
     const Tensor x = context->get_saved_variables()[0].detach().set_requires_grad(true);
     variable_list outputs = call->run(x), inputs = {x}, given = {gradients[0]};
-    if (outputs.size() == 3) given.push_back(gradients[1]);
+    // A layer without heads has a penalty of 0 that nothing leads to.
+    if (outputs.size() == 3 && outputs[1].requires_grad()) given.push_back(gradients[1]);
     outputs.resize(given.size());
     inputs.insert(inputs.end(), own.begin(), own.end());
     variable_list result = torch::autograd::grad(outputs, inputs, given, /*retain_graph=*/std::nullopt,

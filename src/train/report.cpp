@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "io/atomic_file.h"
+#include "io/interval_json.h"
 
 namespace openwork {
 namespace {
@@ -77,7 +78,7 @@ json frontier_to_json(const RunReport& report) {
     points.push_back({{"folder", point.folder},
                       {"target", point.target},
                       {"held_out_loss", e.nats_per_token},
-                      {"interval", {e.low, e.high}},
+                      {"interval", interval_json({e.low, e.high})},
                       {"kept_edges", e.kept_edges},
                       {"open_heads", e.open_heads},
                       {"closed_heads", e.closed_heads},
@@ -131,8 +132,8 @@ std::string to_markdown(const RunReport& report) {
       report.verb, report.model);
   for (const Row& row : rows_of(report)) {
     const Evaluation& e = *row.held_out;
-    text += fmt::format("| {} | {:.4f} | {:.4f} to {:.4f} | {:.4f} | {:.3f} % | {} | {} |", row.name,
-                        e.nats_per_token, e.low, e.high, e.bits_per_byte, 100 * e.kept_edges, e.open_heads,
+    text += fmt::format("| {} | {:.4f} | {} | {:.4f} | {:.3f} % | {} | {} |", row.name, e.nats_per_token,
+                        interval_text({e.low, e.high}, 4), e.bits_per_byte, 100 * e.kept_edges, e.open_heads,
                         e.closed_heads);
     text += row.training
                 ? fmt::format(" {} | {} | {:.1f} | {:.0f} |\n", row.training->steps, row.training->tokens,
@@ -149,8 +150,8 @@ std::string to_text(const RunReport& report) {
   for (const Row& row : rows_of(report)) {
     const Evaluation& e = *row.held_out;
     text += fmt::format("{:<14} {:>8.4f} {:<18} {:>8.4f} {:>9.3f} % {:>6} {:>7}", row.name, e.nats_per_token,
-                        fmt::format("[{:.4f}, {:.4f}]", e.low, e.high), e.bits_per_byte, 100 * e.kept_edges,
-                        e.open_heads, e.closed_heads);
+                        interval_text({e.low, e.high}, 4), e.bits_per_byte, 100 * e.kept_edges, e.open_heads,
+                        e.closed_heads);
     if (row.training) {
       text += fmt::format(" {:>7} {:>11} {:>9.1f} {:>10.0f}", row.training->steps, row.training->tokens,
                           row.training->seconds, row.training->tokens_per_second);

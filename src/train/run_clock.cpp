@@ -70,7 +70,9 @@ std::optional<nlohmann::json> read_checkpoint(const CheckpointFolder& checkpoint
   const nlohmann::json saved = state.value("identity", nlohmann::json::object());
   nlohmann::json both = saved;  // a key that only one of them has counts too
   both.update(identity);
+  const bool is_older = state.value("version", 1) < kStateVersion;
   for (const auto& [key, ignored] : both.items()) {
+    if (is_older && !saved.contains(key)) continue;
     const nlohmann::json before = saved.value(key, nlohmann::json()),
                          value = identity.value(key, nlohmann::json());
     if (before != value && key == "learning_rate") {

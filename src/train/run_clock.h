@@ -50,6 +50,9 @@ class RunClock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// The version of a checkpoint's "identity"; what version 1 did not say is taken as agreed.
+inline constexpr int kStateVersion = 2;
+
 // The state.json of the newest checkpoint, the same on all ranks; none (with a note) where there is none.
 // Fails where its "identity" is not `identity`, but for the learning rate, which a run that went wrong is
 // resumed with another of.

@@ -30,7 +30,13 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
                              {"seed", loop.seed},
                              {"learning_rate", loop.learning_rate},
                              {"weight_decay", loop.adamw.weight_decay},
+                             {"clip", loop.adamw.clip},
+                             {"warmup", loop.schedule.warmup},
+                             {"decay", loop.schedule.decay},
+                             {"data", options.data},
                              {"dtype", c10::toString(options.weights.dtype)}};
+  if (const auto& lora = options.weights.lora)
+    identity.update({{"lora", lora->rank}, {"lora_alpha", lora->alpha}, {"lora_targets", lora->targets}});
   if (!loop.lengths.empty()) identity["lengths"] = loop.lengths;
   if (config.gate == GateKind::kNone) return identity;
   const HeldOutTarget* held_out = loop.held_out_target ? &*loop.held_out_target : nullptr;
@@ -47,11 +53,19 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
                    {"head_penalty_form", head_form_name(loop.loss.head_form)},
                    {"head_penalty_over", loop.loss.head_over_batch ? "batch" : "sample"},
                    {"distill", loop.loss.distill},
+                   {"distill_every", loop.loss.distill_every},
+                   {"noise_anneal", loop.schedule.noise_anneal},
+                   {"compact", number_or_null(options.compact)},
+                   {"compact_share", loop.schedule.rounding},
                    {"gate_bias", number_or_null(options.gate_bias)},
                    {"gate_bias_shift", loop.schedule.bias_shift},
                    {"gate_idle", number_or_null(options.gate_idle)},
                    {"gate_idle_shift", loop.schedule.idle_shift},
                    {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}}});
+  if (const auto& multiplier = loop.multiplier)
+    identity.update({{"multiplier_rate", multiplier->rate},
+                     {"multiplier_min", multiplier->lowest},
+                     {"multiplier_max", multiplier->highest}});
   return identity;
 }
 

@@ -42,6 +42,7 @@ nlohmann::json describe_options(const RunOptions& run, int64_t context) {
                {"head_penalty_over", loop.loss.head_over_batch ? "batch" : "sample"},
                {"measurements", loop.measurements},
                {"distill", loop.loss.distill},
+               {"distill_every", loop.loss.distill_every},
                {"multiplier_rate", loop.multiplier->rate},
                {"multiplier_highest", loop.multiplier->highest},
                {"control", run.control}});

@@ -42,7 +42,7 @@ Evaluation measure_base(SharedRun& run, const Transformer& base) {
   const Evaluation result = run.evaluate(model, "base", HeldOutPart::kAll);
   run.offset = result.nats_per_token - run.evaluate(model, "base", HeldOutPart::kOnTheWay).nats_per_token;
   ranks.run_first([&] {
-    fs::create_directories(options.out);
+    make_folder(options.out);
     nlohmann::json saved = to_json(result);
     saved["offset_on_the_way"] = run.offset;
     write_text_file(file, saved.dump(1) + "\n");
@@ -139,14 +139,10 @@ void check_run_folder(const RunOptions& options) {
   }
 }
 
-void make_run_folder(const RunOptions& options) {
+std::unique_ptr<FolderLock> make_run_folder(const RunOptions& options) {
+  auto lock = std::make_unique<FolderLock>(options.out, FolderLock::IfHeld::kRefuse);
   check_run_folder(options);
-  std::error_code error;
-  fs::create_directories(options.out, error);
-  if (error) {
-    fail_input(fmt::format("the folder cannot be made ({})", error.message()), options.out.string(),
-               "choose another --out");
-  }
+  return lock;
 }
 
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate) {

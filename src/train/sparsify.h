@@ -10,9 +10,11 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "io/safe_files.h"
 #include "train/report.h"
 #include "train/starting_point.h"
 #include "train/weights.h"
@@ -23,8 +25,9 @@ enum class TargetKind { kBase, kControl };
 
 struct RunOptions {
   std::string verb = "sparsify", model, command;
-  std::filesystem::path model_path, out;         // model_path: what load_model opens
-  std::filesystem::path tokenizer_path;          // what copy_tokenizer takes
+  std::string data;                       // a hash of the training data: a resumed run must have the same
+  std::filesystem::path model_path, out;  // model_path: what load_model opens
+  std::filesystem::path tokenizer_path;   // what copy_tokenizer takes
   std::optional<std::filesystem::path> adapter;  // merged into the base first
   bool random = false;                           // draw the weights from the seed; config.json alone is read
   GateKind gate = GateKind::kIdle;               // kNone: pretrain
@@ -51,7 +54,8 @@ using Evaluate =
 
 // Fails where OUT already holds a run or a model and `loop.resume` is off.
 void check_run_folder(const RunOptions& options);
-void make_run_folder(const RunOptions& options);  // checks, and makes OUT where it is not there
+// Makes OUT where it is not there, holds it for this process as long as the lock lives, and checks it.
+std::unique_ptr<FolderLock> make_run_folder(const RunOptions& options);
 
 // Trains, saves, opens what was saved and measures that. A report with a signal in it is of a run that was
 // interrupted after a checkpoint and holds no measurement.

@@ -3,8 +3,13 @@
 // program at once.
 #pragma once
 #include <csignal>
+#include <functional>
 
 namespace openwork {
+
+// From now on signals are left to the process's host (a Python interpreter has handlers of its own), and seen()
+// asks it: the signal's number where it was told to stop, else 0. An empty function takes signals back.
+void ask_host_to_stop(std::function<int()> ask);
 
 class StopSignals {
  public:
@@ -16,6 +21,7 @@ class StopSignals {
   int seen() const;  // the signal's number; 0 while none has come
 
  private:
+  bool installed_;
   struct sigaction before_interrupt_, before_terminate_;
 };
 

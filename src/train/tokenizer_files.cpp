@@ -5,6 +5,7 @@
 
 #include "io/atomic_file.h"
 #include "io/mapped_file.h"
+#include "io/safe_files.h"
 #include "io/tensor_file.h"
 #include "text/tokenizer_parts.h"
 
@@ -31,7 +32,7 @@ void write_gguf_tokenizer(const fs::path& file, const fs::path& folder) {
 
 void copy_tokenizer(const fs::path& from, const fs::path& folder) {
   std::error_code ignored;
-  fs::create_directories(folder, ignored);
+  make_folder(folder);
   if (fs::is_directory(from, ignored)) {
     for (const char* name :
          {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"}) {

@@ -78,6 +78,17 @@ void place_huge_feature(const Tensor& inputs, const Tensor& centred, const Tenso
   put(own.select(1, 0), output / size.clamp_min(1e-12));
 }
 
+// W [L, D, D], out by in, that brings centred inputs nearest to centred outputs, weighted least squares. The
+// ridge keeps directions that few tokens have from being learned by heart.
+Tensor fit_linear(const Tensor& inputs, const Tensor& outputs, const Tensor& weights) {
+  constexpr double kRidge = 0.01;                              // of the inputs' mean square times the tokens
+  const Tensor weighted = (inputs * weights).transpose(1, 2);  // [L, D, N]
+  const Tensor gram = at::bmm(weighted, inputs), cross = at::bmm(weighted, outputs);
+  const Tensor size = gram.diagonal(0, 1, 2).mean(-1).clamp_min(1e-12).view({-1, 1, 1});
+  const Tensor eye = at::eye(gram.size(-1), gram.options());
+  return at::linalg_solve(gram + kRidge * size * eye, cross).transpose(1, 2);
+}
+
 }  // namespace
 
 ActivationScales measure_scales(const MlpActivations& activations) {
@@ -106,8 +117,13 @@ ScaledActivations scale_activations(const MlpActivations& activations, const Act
   };
   ScaledActivations result{
       scaled(activations.inputs, scales.input), scaled(activations.outputs, scales.output), {}};
-  result.weights = token_weights(squared_distance(result.outputs, scales.mean), scales.energy);
+  result.weights = weigh_tokens(result.outputs, scales);
   return result;
+}
+
+Tensor weigh_tokens(const Tensor& outputs, const ActivationScales& scales) {
+  const at::NoGradGuard no_grad;
+  return token_weights(squared_distance(outputs, scales.mean), scales.energy);
 }
 
 Tensor find_thresholds(const Tensor& features, int64_t k) {
@@ -128,12 +144,18 @@ Tensor start_features(const TranscoderShape& shape, const ScaledActivations& act
   const Tensor inputs = activations.inputs.to(at::kFloat), outputs = activations.outputs.to(at::kFloat);
   const Tensor weights = activations.weights.unsqueeze(-1);              // [L, N, 1]
   const Tensor mean_input = (inputs * weights).sum(1) / weights.sum(1);  // [L, D]
-  const Tensor centred = outputs - scales.mean.unsqueeze(1);
+  const Tensor centred_inputs = inputs - mean_input.unsqueeze(1);
+  Tensor centred = outputs - scales.mean.unsqueeze(1);
+  parts.decoder_bias.copy_(scales.mean);
+  if (shape.skip) {
+    parts.skip.copy_(fit_linear(centred_inputs, centred, weights));
+    centred = centred - at::bmm(centred_inputs, parts.skip.transpose(1, 2));
+    parts.decoder_bias.sub_(at::bmm(parts.skip, mean_input.unsqueeze(-1)).squeeze(-1));
+  }
   const Tensor drawn = draw_tokens(shape.features, inputs.size(1), generator);
   const Tensor own = draw_directions(centred, drawn, generator);  // [L, F, D]
-  parts.encoder.copy_(draw_directions(inputs - mean_input.unsqueeze(1), drawn, generator));
+  parts.encoder.copy_(draw_directions(centred_inputs, drawn, generator));
   parts.encoder_bias.copy_(-at::bmm(parts.encoder, mean_input.unsqueeze(-1)).squeeze(-1));
-  parts.decoder_bias.copy_(scales.mean);
   // The scale of a layer's encoders that brings what its features write nearest to the outputs.
   const Tensor before = at::baddbmm(parts.encoder_bias.unsqueeze(1), inputs, parts.encoder.transpose(1, 2));
   const Tensor threshold = find_thresholds(before, k);

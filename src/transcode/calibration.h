@@ -3,6 +3,7 @@
 //   features   each starts at a token: it reads in the direction of that token's input from the mean
 //              input, and writes in the direction of its output; encoders are scaled so that what they
 //              write fits best
+//   skip       where one is trained, the linear map that fits the outputs best; features start from the rest
 //   threshold  what leaves k features per token
 // Tokens whose outputs are huge beside all others (the first of a text, in many models) get a feature of
 // their own in each layer, which writes their mean: learning would take a weight far from 1 there step by
@@ -24,6 +25,9 @@ struct ScaledActivations {
   Tensor weights;          // [L, N] float32: 1, or less where a token would count for more than kMostEnergy
 };
 ScaledActivations scale_activations(const MlpActivations& activations, const ActivationScales& scales);
+
+// The weights alone, of scaled outputs [L, N, D].
+Tensor weigh_tokens(const Tensor& outputs, const ActivationScales& scales);
 
 // Fills the parts (float32) and returns the thresholds [L]. `seed` draws the tokens features start at.
 Tensor start_features(const TranscoderShape& shape, const ScaledActivations& activations,

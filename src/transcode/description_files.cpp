@@ -1,14 +1,11 @@
-// features.json.zst, the saved half of transcode/descriptions.h:
-//   {"version": 1, "model", "model_sha256", "tokens",
-//    "layers": [[{"max", "density", "contexts": [{"tokens", "activations", "peak"}], "top", "bottom"}]]}
+// features.json.zst (description_json.h), the saved half of transcode/descriptions.h.
 #include <fmt/format.h>
 #include <zstd.h>
 
 #include "base/error.h"
 #include "io/atomic_file.h"
-#include "io/json.h"
 #include "io/safe_files.h"
-#include "text/byte_source.h"
+#include "transcode/description_json.h"
 #include "transcode/descriptions.h"
 
 namespace openwork {
@@ -51,14 +48,6 @@ std::string pack(const std::string& text) {
   return packed;
 }
 
-std::string unpack(const fs::path& file) {
-  const std::unique_ptr<ByteSource> source = open_byte_source(file);
-  std::string text;
-  std::vector<char> buffer(size_t{1} << 20);
-  while (const size_t count = source->read(buffer.data(), buffer.size())) text.append(buffer.data(), count);
-  return text;
-}
-
 }  // namespace
 
 void save_descriptions(const fs::path& folder, const Descriptions& descriptions) {
@@ -79,20 +68,13 @@ void save_descriptions(const fs::path& folder, const Descriptions& descriptions)
 std::optional<Descriptions> load_descriptions(const fs::path& folder) {
   const fs::path file = folder / kDescriptionsFile;
   if (!fs::exists(file)) return std::nullopt;
-  const json whole = parse_json(unpack(file), file.string());
-  try {
-    if (whole.at("version") != 1) throw std::runtime_error("its version is not 1");
-    Descriptions descriptions{
-        whole.at("model"), whole.at("model_sha256"), whole.at("tokens").get<int64_t>(), {}};
-    for (const json& layer : whole.at("layers")) {
-      std::vector<FeatureDescription>& features = descriptions.layers.emplace_back();
-      for (const json& feature : layer) features.push_back(description_from_json(feature));
-    }
-    return descriptions;
-  } catch (const std::exception& error) {
-    fail_input(fmt::format("these are no descriptions of features ({})", printable(error.what(), 120)),
-               file.string(), "describe them again with openwork transcode");
+  const json whole = read_descriptions_json(file);
+  Descriptions descriptions{whole["model"], whole["model_sha256"], whole["tokens"].get<int64_t>(), {}};
+  for (const json& layer : whole["layers"]) {
+    std::vector<FeatureDescription>& features = descriptions.layers.emplace_back();
+    for (const json& feature : layer) features.push_back(description_from_json(feature));
   }
+  return descriptions;
 }
 
 void write_feature_details(const fs::path& folder, const FeatureDescription& description, int64_t layer,

@@ -13,12 +13,15 @@ namespace {
 
 // Sums over tokens, [2] for the first tokens of blocks and all others.
 struct LayerSums {
-  Tensor tokens;   // [2]
-  Tensor outputs;  // [2, D]
-  Tensor squares;  // [2] of outputs
-  Tensor errors;   // [2] squared
-  Tensor fired;    // [F]
+  Tensor tokens;    // [2]
+  Tensor outputs;   // [2, D]
+  Tensor squares;   // [2] of outputs
+  Tensor errors;    // [2] squared
+  Tensor fired;     // [F]
+  Tensor replaced;  // [1] features active with all layers replaced
 };
+
+constexpr double kAlwaysOn = 0.9;  // share of tokens
 
 class Sums {
  public:
@@ -29,13 +32,14 @@ class Sums {
     };
     for (const LayerTranscoder& layer : transcoders.layers) {
       const int64_t D = layer.encoder.size(1);
-      layers_.push_back({take(2), take(2 * D).view({2, D}), take(2), take(2), take(layer.features())});
+      layers_.push_back(
+          {take(2), take(2 * D).view({2, D}), take(2), take(2), take(layer.features()), take(1)});
     }
   }
   static int64_t count(const Transcoders& transcoders) {
     int64_t numbers = 0;
     for (const LayerTranscoder& layer : transcoders.layers)
-      numbers += 6 + 2 * layer.encoder.size(1) + layer.features();
+      numbers += 7 + 2 * layer.encoder.size(1) + layer.features();
     return numbers;
   }
 
@@ -70,8 +74,14 @@ double explained(const LayerSums& sums, int64_t from) {
 
 LayerQuality summarise(const LayerSums& sums) {
   const double tokens = sums.tokens.sum().item<double>();
-  return {explained(sums, 0), explained(sums, 1), sums.fired.sum().item<double>() / tokens,
-          (sums.fired == 0).to(at::kDouble).mean().item<double>()};
+  const auto share = [](const Tensor& of) { return of.to(at::kDouble).mean().item<double>(); };
+  return {explained(sums, 0),
+          explained(sums, 1),
+          sums.fired.sum().item<double>() / tokens,
+          share(sums.fired == 0),
+          share(sums.fired >= kAlwaysOn * tokens),
+          (sums.errors[0] / sums.errors.sum().clamp_min(1e-300)).item<double>(),
+          sums.replaced.item<double>() / tokens};
 }
 
 Tensor block_losses(const Transformer& model, const Tensor& ids, const Tensor& targets, const Taps* taps) {
@@ -79,6 +89,18 @@ Tensor block_losses(const Transformer& model, const Tensor& ids, const Tensor& t
   options.taps = taps;
   const Tensor logits = model.forward(ids, options).flatten(0, 1).to(at::kFloat);
   return at::cross_entropy_loss(logits, targets.flatten(), {}, at::Reduction::None);
+}
+
+// Calls visit(ids, targets, first block, count of them) for this rank's batches of the first `blocks_wanted`.
+template <typename Visit>
+void visit_blocks(const Transformer& model, const Transcoders& transcoders, const TokenBlocks& blocks,
+                  int64_t blocks_wanted, const Ranks& ranks, Visit visit) {
+  const int64_t batch = choose_block_batch(model, transcoders, blocks.context);
+  for (int64_t first = ranks.rank() * batch; first < blocks_wanted; first += ranks.count() * batch) {
+    const int64_t count = std::min(batch, blocks_wanted - first);
+    visit(gather_blocks(blocks, first, count, 0).to(model.device()),
+          gather_blocks(blocks, first, count, 1).to(model.device()), first, count);
+  }
 }
 
 struct TokenLosses {
@@ -119,7 +141,10 @@ class Measurement {
   TranscoderQuality run(uint64_t seed, const std::function<void(int64_t)>& advance) {
     Taps zero, replaced;
     replace_mlps(zero, at::zeros({model_.config().layers, model_.config().width}, flat_.options()));
-    replace_mlps(replaced, transcoders_, model_.config());
+    replace_mlps(replaced, transcoders_, model_.config(),
+                 {.look = [this](size_t layer, const Tensor& features) {
+                   sums_.layers()[layer].replaced.add_((features != 0).sum());
+                 }});
     for_each_batch([&](const Tensor& ids, const Tensor& targets, int64_t first, int64_t count) {
       measure_layers(ids, targets, first);
       keep(losses_.replaced, first, block_losses(model_, ids, targets, &replaced));
@@ -142,12 +167,7 @@ class Measurement {
  private:
   template <typename Visit>
   void for_each_batch(Visit visit) {
-    const int64_t batch = choose_block_batch(model_, transcoders_, blocks_.context);
-    for (int64_t first = ranks_.rank() * batch; first < blocks_.count; first += ranks_.count() * batch) {
-      const int64_t count = std::min(batch, blocks_.count - first);
-      visit(gather_blocks(blocks_, first, count, 0).to(model_.device()),
-            gather_blocks(blocks_, first, count, 1).to(model_.device()), first, count);
-    }
+    visit_blocks(model_, transcoders_, blocks_, blocks_.count, ranks_, visit);
   }
 
   void keep(const Tensor& into, int64_t first_block, const Tensor& losses) const {
@@ -183,6 +203,9 @@ class Measurement {
       quality.mean.explained_variance_after_first += layer.explained_variance_after_first / count;
       quality.mean.active_features += layer.active_features / count;
       quality.mean.dead_share += layer.dead_share / count;
+      quality.mean.always_on_share += layer.always_on_share / count;
+      quality.mean.first_token_share += layer.first_token_share / count;
+      quality.mean.active_replaced += layer.active_replaced / count;
     }
     const auto mean = [](const Tensor& losses) { return losses.mean(at::kDouble).item<double>(); };
     quality.losses = {mean(losses_.model), mean(losses_.replaced), mean(losses_.mean), mean(losses_.zero)};
@@ -214,6 +237,37 @@ TranscoderQuality measure_transcoders(const Transformer& model, const Transcoder
                                       const std::function<void(int64_t)>& advance) {
   const at::NoGradGuard no_grad;
   return Measurement(model, transcoders, blocks, ranks).run(seed, advance);
+}
+
+ReplacementCurves measure_curves(const Transformer& model, const Transcoders& transcoders,
+                                 const TokenBlocks& blocks, int64_t count, Ranks& ranks,
+                                 const std::function<void(int64_t)>& advance) {
+  const at::NoGradGuard no_grad;
+  ReplacementCurves curves;
+  curves.blocks = std::min(count, blocks.count);
+  const int64_t layers = model.config().layers;
+  Tensor sums = at::zeros({2 * layers + 1}, at::kDouble);  // up to each layer, each alone, none
+  visit_blocks(model, transcoders, blocks, curves.blocks, ranks,
+               [&](const Tensor& ids, const Tensor& targets, int64_t, int64_t visited) {
+                 const auto add = [&](int64_t place, const Taps* taps) {
+                   sums[place].add_(block_losses(model, ids, targets, taps).sum(at::kDouble).cpu());
+                 };
+                 for (int64_t n = 0; n < 2 * layers; ++n) {
+                   Taps taps;
+                   const int64_t layer = n % layers;
+                   replace_mlps(taps, transcoders, model.config(),
+                                {.first = n < layers ? 0 : layer, .end = layer + 1});
+                   add(n, &taps);
+                 }
+                 add(2 * layers, nullptr);
+                 if (advance) advance(visited);
+               });
+  ranks.sum(sums);
+  sums /= static_cast<double>(curves.blocks * blocks.context);
+  for (int64_t n = 0; n < 2 * layers; ++n) {
+    (n < layers ? curves.up_to : curves.alone).push_back((sums[n] - sums[2 * layers]).item<double>());
+  }
+  return curves;
 }
 
 }  // namespace openwork

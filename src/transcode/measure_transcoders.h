@@ -17,10 +17,20 @@ struct LayerQuality {
   double explained_variance_after_first = 0;  // the same without the first token of every block
   double active_features = 0;                 // per token
   double dead_share = 0;                      // of features active at no token
+  double always_on_share = 0;                 // of features active at nine tokens of ten or more
+  double first_token_share = 0;               // of the squared error, that of the blocks' first tokens
+  double active_replaced = 0;                 // active features per token with all layers replaced
 };
 
 struct ReplacementLosses {  // nats per token
   double model = 0, replaced = 0, mean_output = 0, zero_output = 0;
+};
+
+// Nats per token above the model's own with some of its layers replaced, one number per layer.
+struct ReplacementCurves {
+  std::vector<double> up_to;  // layers 0 to l
+  std::vector<double> alone;  // layer l
+  int64_t blocks = 0;         // that they were measured on, the first; 0: they were not
 };
 
 struct TranscoderQuality {
@@ -29,6 +39,7 @@ struct TranscoderQuality {
   ReplacementLosses losses;
   double increase() const { return losses.replaced - losses.model; }
   Interval interval;  // 95 %, of the increase: documents resampled
+  ReplacementCurves curves;
   int64_t tokens = 0, blocks = 0, context = 0;
 };
 
@@ -37,6 +48,11 @@ struct TranscoderQuality {
 TranscoderQuality measure_transcoders(const Transformer& model, const Transcoders& transcoders,
                                       const TokenBlocks& blocks, Ranks& ranks, uint64_t seed = 0,
                                       const std::function<void(int64_t)>& advance = nullptr);
+
+// Where replacing begins to cost: twice as many passes as there are layers, over the first `count` blocks.
+ReplacementCurves measure_curves(const Transformer& model, const Transcoders& transcoders,
+                                 const TokenBlocks& blocks, int64_t count, Ranks& ranks,
+                                 const std::function<void(int64_t)>& advance = nullptr);
 
 // Blocks at a time whose logits and features stay near 400 MB on the CPU and 4 GB on a GPU.
 int64_t choose_block_batch(const Transformer& model, const Transcoders& transcoders, int64_t context);

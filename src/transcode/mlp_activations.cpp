@@ -27,19 +27,26 @@ MlpActivations read_mlp_activations(const Transformer& model, TranscoderInput in
   return result;
 }
 
-void replace_mlps(Taps& taps, const Transcoders& transcoders, const ModelConfig& config) {
+void replace_mlps(Taps& taps, const Transcoders& transcoders, const ModelConfig& config,
+                  const ReplacedLayers& which) {
   struct Pass {
     std::vector<Tensor> inputs, features;
   };
   const auto pass = std::make_shared<Pass>();
   pass->inputs.resize(transcoders.layers.size());
   pass->features.resize(transcoders.layers.size());
-  for (size_t n = 0; n < transcoders.layers.size(); ++n) {
+  const size_t end = which.end < 0 ? transcoders.layers.size() : static_cast<size_t>(which.end);
+  const bool cross = transcoders.kind == TranscoderKind::kCrossLayer;  // then lower layers' features are read
+  const auto first = static_cast<size_t>(which.first);
+  for (size_t n = cross ? 0 : first; n < end; ++n) {
     const auto layer = static_cast<int64_t>(n);
-    taps.read(transcoder_input(config, transcoders.input, layer), [&transcoders, pass, n](const Tensor& x) {
-      pass->inputs[n] = x.to(at::kFloat);
-      pass->features[n] = encode(transcoders.layers[n], pass->inputs[n]);
-    });
+    taps.read(transcoder_input(config, transcoders.input, layer),
+              [&transcoders, pass, n, look = which.look](const Tensor& x) {
+                pass->inputs[n] = x.to(at::kFloat);
+                pass->features[n] = encode(transcoders.layers[n], pass->inputs[n]);
+                if (look) look(n, pass->features[n]);
+              });
+    if (n < first) continue;
     taps.replace({Site::kMlpOut, layer}, [&transcoders, pass, n](const Tensor& out) {
       return decode_layer(transcoders, n, pass->features, pass->inputs).to(out.dtype());
     });

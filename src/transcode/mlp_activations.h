@@ -1,5 +1,7 @@
 // What transcoders learn from and stand in for: every MLP's input and output on a batch of tokens.
 #pragma once
+#include <functional>
+
 #include "transcode/transcoder.h"
 
 namespace openwork {
@@ -13,7 +15,12 @@ MlpActivations read_mlp_activations(const Transformer& model, TranscoderInput in
 
 // From now on a pass with these taps has every MLP output replaced by what the transcoders make of that
 // pass's own inputs: the replacement model. Both must outlive the taps.
-void replace_mlps(Taps& taps, const Transcoders& transcoders, const ModelConfig& config);
+struct ReplacedLayers {
+  int64_t first = 0, end = -1;  // layers [first, end) are replaced, the others' MLPs left; -1: to the last
+  std::function<void(size_t layer, const Tensor& features)> look = nullptr;  // is shown features [B, T, F]
+};
+void replace_mlps(Taps& taps, const Transcoders& transcoders, const ModelConfig& config,
+                  const ReplacedLayers& which = {});
 
 // The same for a fixed output per layer, [L, D].
 void replace_mlps(Taps& taps, const Tensor& outputs);

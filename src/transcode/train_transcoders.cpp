@@ -9,18 +9,20 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "io/safe_files.h"
 #include "train/checkpoint.h"
 #include "train/loop_end.h"
 #include "train/metrics.h"
 #include "train/run_clock.h"
+#include "transcode/joint_pass.h"
 #include "transcode/transcoder_config.h"
 
 namespace openwork {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr int64_t kCalibrationTokens = 8192;
 constexpr double kThresholdGain = 0.1;  // of the logarithm of features per token over k, per step
+constexpr int kSettlingBatches = 16;    // that thresholds are settled on once the weights are final
 constexpr double kBiasRise = 5e-3;      // of the threshold, per step, for dead features
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
 
@@ -31,7 +33,7 @@ class TranscoderTraining {
         batches_(batches),
         options_(options),
         ranks_(*options.ranks),
-        shape_{options.kind, model.config().layers, options.features, model.config().width},
+        shape_{options.kind, model.config().layers, options.features, model.config().width, options.skip},
         sums_(make_pass_sums(shape_, model.device())),
         checkpoints_(options.folder / "checkpoints"),
         clock_(options.steps, options.minutes, ranks_) {
@@ -41,13 +43,16 @@ class TranscoderTraining {
     second_ = at::zeros({numbers}, floats), adam_steps_ = at::zeros({1}, floats);
     parts_ = split_parts(shape_, masters_);
     threshold_ = at::zeros({L}, floats), idle_ = at::zeros({L, F}, floats),
-    totals_ = at::zeros({2, L}, floats);
+    totals_ = at::zeros({3, L}, floats);
     scales_ = {at::ones({L}, floats), at::ones({L}, floats), at::zeros({L, D}, floats), at::ones({L}, floats),
                at::ones({L}, floats)};
   }
 
   TranscodeResult run() {
-    ranks_.run_first([&] { fs::create_directories(options_.folder); });
+    ranks_.run_first([&] {
+      make_folder(options_.folder);
+      if (options_.resume) checkpoints_.recover();
+    });
     if (!options_.resume || !restore()) start();
     std::optional<MetricsLog> metrics;
     if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
@@ -78,31 +83,86 @@ class TranscoderTraining {
 
   // Scales and first features, from samples that every rank reads for itself.
   void start() {
-    const int64_t samples = std::clamp<int64_t>(kCalibrationTokens / batches_.context(), 1, options_.batch);
+    // A skip is fitted to them, which wants many more tokens than the width, however small a batch is.
+    const int64_t wanted = std::max<int64_t>(1, kCalibrationTokens / batches_.context());
+    const int64_t samples = options_.skip ? wanted : std::min(wanted, options_.batch);
     const MlpActivations activations = read_mlp_activations(model_, options_.input, read_ids(0, samples));
     scales_ = measure_scales(activations);
     const ScaledActivations scaled = scale_activations(activations, scales_);
-    threshold_.copy_(start_features(shape_, scaled, scales_, options_.k, options_.seed, parts_));
+    threshold_.copy_(options_.start != nullptr
+                         ? unfold_scales(shape_, options_.start->layers, scales_, parts_)
+                         : start_features(shape_, scaled, scales_, options_.k, options_.seed, parts_));
     for (const auto& [name, tensor] : saved_tensors()) ranks_.broadcast(tensor);
   }
 
+  bool is_joint() const { return clock_.progress(step_) > 1 - options_.joint_share; }
+
   void run_step() {
-    const double rate = options_.learning_rate * options_.schedule.learning_rate(clock_.progress(step_));
+    const double progress = clock_.progress(step_);
+    double rate = options_.learning_rate * options_.schedule.learning_rate(progress);
     const int64_t part = options_.batch / ranks_.count();
     const Tensor ids = read_ids(step_ * options_.batch + ranks_.rank() * part, part);
-    const ScaledActivations activations =
-        scale_activations(read_mlp_activations(model_, options_.input, ids), scales_);
     const Tensor dead = idle_ >= static_cast<double>(options_.dead_after);  // [L, F]
     sums_.flat.zero_();
-    const int64_t stride = std::gcd(batches_.context(), int64_t{16});
-    add_pass(shape_, split_parts(shape_, masters_.to(model_.dtype())), activations, scales_, threshold_, dead,
-             {options_.selection, options_.k, batch_tokens(), stride}, sums_);
+    if (is_joint()) {
+      if (joint_from_ < 0) begin_joint(progress);
+      const double rise = options_.schedule.warmup;
+      rate *= options_.joint_rate * (rise > 0 ? std::min(1.0, (progress - joint_from_) / rise) : 1);
+      add_joint(ids);
+    } else {
+      add_separate(ids, dead);
+    }
     ranks_.sum(sums_.flat);
     step_weights(rate, dead);
     step_thresholds();
-    totals_.add_(at::stack({sums_.error, sums_.above}));
+    totals_.add_(at::stack({sums_.error, sums_.above, sums_.distance.expand_as(sums_.error)}));
     ++step_;
     rate_ = rate;
+  }
+
+  // Each layer by itself, on the model's own activations.
+  void add_separate(const Tensor& ids, const Tensor& dead) {
+    const ScaledActivations activations =
+        scale_activations(read_mlp_activations(model_, options_.input, ids), scales_);
+    const int64_t stride = std::gcd(batches_.context(), int64_t{16});
+    add_pass(shape_, split_parts(shape_, masters_.to(model_.dtype())), activations, scales_, threshold_, dead,
+             {options_.selection, options_.k, batch_tokens(), stride}, sums_);
+  }
+
+  // What the moments know is of another loss.
+  void begin_joint(double progress) {
+    joint_from_ = progress;
+    for (const Tensor& moment : {first_, second_, adam_steps_}) moment.zero_();
+  }
+
+  void add_joint(const Tensor& ids) {
+    const TranscoderParts parts = split_parts(shape_, masters_.to(model_.dtype()));
+    for_each_part(ids, [&](const Tensor& some) {
+      add_joint_pass(model_, options_.input, some, shape_, parts, scales_, threshold_,
+                     {options_.output_weight, batch_tokens()}, sums_);
+    });
+  }
+
+  // Samples few enough at a time for the way back through the model to be kept.
+  template <typename Visit>
+  void for_each_part(const Tensor& ids, Visit visit) {
+    for (const Tensor& some : ids.split(choose_joint_samples(model_, shape_, batches_.context())))
+      visit(some);
+  }
+
+  // With the weights as they are now: each layer's threshold on the inputs that the replaced layers give it.
+  void settle_thresholds() {
+    const TranscoderParts parts = split_parts(shape_, masters_.to(model_.dtype()));
+    const int64_t part = options_.batch / ranks_.count();
+    for (int64_t n = 0; n < kSettlingBatches; ++n) {
+      sums_.flat.zero_();
+      for_each_part(read_ids((step_ + n) * options_.batch + ranks_.rank() * part, part),
+                    [&](const Tensor& some) {
+                      count_active(model_, options_.input, some, shape_, parts, scales_, threshold_, sums_);
+                    });
+      ranks_.sum(sums_.above);
+      step_thresholds();
+    }
   }
 
   void step_weights(double rate, const Tensor& dead) {
@@ -116,10 +176,16 @@ class TranscoderTraining {
                       idle_ + static_cast<double>(batch_tokens()));
   }
 
-  // Up where more than k features per token were above it, down where fewer were.
+  // Up where more than k features per token were above it, down where fewer were. Shared, all move as one: a
+  // feature that is left out costs its value squared over the layer's variance, so that is what they compare.
   void step_thresholds() {
     const double wanted = static_cast<double>(options_.k * batch_tokens());
-    const Tensor excess = (sums_.above / wanted).clamp(std::exp(-1.0), std::exp(1.0)).log();
+    const Tensor above = options_.share_k ? sums_.above.mean().expand_as(sums_.above) : sums_.above;
+    const Tensor excess = (above / wanted).clamp(std::exp(-1.0), std::exp(1.0)).log();
+    if (options_.share_k) {
+      const Tensor deviation = scales_.variance.sqrt();
+      threshold_.copy_((threshold_ / deviation).log().mean().exp() * deviation);
+    }
     threshold_.mul_((excess * kThresholdGain).exp()).clamp_min_(1e-6);
   }
 
@@ -127,24 +193,28 @@ class TranscoderTraining {
     const auto steps = static_cast<double>(step_ - logged_);
     const Tensor totals = totals_.to(at::kCPU, at::kDouble) / steps;
     const Tensor explained = 1 - totals[0], active = totals[1] / static_cast<double>(batch_tokens());
+    const double distance = totals[2][0].item<double>();
     result_.loss = totals[0].mean().item<double>();
     check_finite(std::isfinite(result_.loss));
     const double now = clock_.seconds(),
                  speed = steps * static_cast<double>(batch_tokens()) / (now - interval_start_);
     const double dead = dead_share();
     if (metrics) {
-      metrics->write({{"step", step_},
-                      {"tokens", step_ * batch_tokens()},
-                      {"loss", result_.loss},
-                      {"explained_variance", to_list(explained)},
-                      {"active_features", to_list(active)},
-                      {"dead_share", dead},
-                      {"learning_rate", rate_},
-                      {"tokens_per_second", speed},
-                      {"seconds", now}});
+      nlohmann::json line = {{"step", step_},
+                             {"tokens", step_ * batch_tokens()},
+                             {"loss", result_.loss},
+                             {"explained_variance", to_list(explained)},
+                             {"active_features", to_list(active)},
+                             {"dead_share", dead},
+                             {"learning_rate", rate_},
+                             {"tokens_per_second", speed},
+                             {"seconds", now}};
+      if (joint_from_ >= 0) line["distance"] = distance;
+      metrics->write(line);
     }
     detail_ = fmt::format("explained variance {:.3f}, active {:.1f}, dead {:.1f} %, {:.0f} tokens/s",
                           1 - result_.loss, active.mean().item<double>(), 100 * dead, speed);
+    if (joint_from_ >= 0) detail_ = fmt::format("replaced {:+.3f} nats, {}", distance, detail_);
     totals_.zero_();
     logged_ = step_;
     interval_start_ = now;
@@ -190,6 +260,13 @@ class TranscoderTraining {
                      {"batch", options_.batch},
                      {"seed", options_.seed},
                      {"learning_rate", options_.learning_rate},
+                     {"skip", options_.skip},
+                     {"share_k", options_.share_k},
+                     {"joint_share", options_.joint_share},
+                     {"joint_rate", options_.joint_rate},
+                     {"output_weight", options_.output_weight},
+                     {"warmup", options_.schedule.warmup},
+                     {"decay", options_.schedule.decay},
                      {"dtype", c10::toString(model_.dtype())}});
     return identity;
   }
@@ -198,10 +275,11 @@ class TranscoderTraining {
     check_finite(masters_.sum().isfinite().item<bool>());
     if (!ranks_.is_first()) return;
     checkpoints_.save(step_, saved_tensors(),
-                      {{"version", 1},
+                      {{"version", kStateVersion},
                        {"step", step_},
                        {"seconds", clock_.seconds()},
                        {"loss", result_.loss},
+                       {"joint_from", joint_from_},
                        {"identity", identify()}});
   }
 
@@ -212,6 +290,7 @@ class TranscoderTraining {
     checkpoints_.read_tensors(step_, saved_tensors());
     clock_.add_before(state->at("seconds"));
     result_.loss = state->at("loss");
+    joint_from_ = state->value("joint_from", -1.0);
     note(fmt::format("transcode: resumed at step {}", step_));
     return true;
   }
@@ -220,6 +299,7 @@ class TranscoderTraining {
     TranscodeResult result;
     result.training = describe_end(result_, clock_, step_, batch_tokens());
     if (result.training.signal != 0) return result;
+    if (joint_from_ >= 0) settle_thresholds();
     result.transcoders.kind = options_.kind;
     result.transcoders.input = options_.input;
     result.transcoders.layers = fold_scales(shape_, parts_, threshold_, scales_);
@@ -239,9 +319,10 @@ class TranscoderTraining {
   ActivationScales scales_;
   Tensor threshold_;  // [L]
   Tensor idle_;       // [L, F] tokens since a feature was active
-  Tensor totals_;     // [2, L] since the last log: loss, features above the threshold
+  Tensor totals_;     // [3, L] since the last log: loss, features above the threshold, KL of joint steps
   LoopResult result_;
   int64_t step_ = 0, logged_ = 0;
+  double joint_from_ = -1;  // the progress at which all layers began to train in place; -1: not yet
   double rate_ = 0, interval_start_ = 0;
   std::string detail_;
 };
@@ -261,13 +342,31 @@ void check_transcode_options(const TranscodeOptions& options) {
                            options.ranks->count()),
                "--batch-tokens", "make --batch-tokens / --context a multiple of the ranks");
   }
+  if (options.skip && options.kind == TranscoderKind::kCrossLayer) {
+    fail_input("a skip across layers", "--skip", "leave it out, or train --kind plt");
+  }
+  if (!(options.joint_share >= 0 && options.joint_share <= 1)) {
+    fail_input(fmt::format("a share of {}", options.joint_share), "--joint-share", "give 0 to 1");
+  }
   check_schedule(options.schedule);
+}
+
+static void check_start(const TranscodeOptions& options, const ModelConfig& config) {
+  const Transcoders& start = *options.start;
+  const bool fits = start.kind == options.kind && start.input == options.input &&
+                    static_cast<int64_t>(start.layers.size()) == config.layers &&
+                    start.layers.front().features() == options.features;
+  if (fits) return;
+  fail_input(fmt::format("it has {} layers of {} features, {}, {}", start.layers.size(),
+                         start.layers.front().features(), kind_name(start.kind), input_name(start.input)),
+             "--start", "give the --kind, --input and --features it was trained with");
 }
 
 TranscodeResult train_transcoders(const Transformer& model, Batches& batches, const TranscodeOptions& given) {
   const at::NoGradGuard no_grad;
   TranscodeOptions options = given;
   check_transcode_options(options);
+  if (options.start != nullptr) check_start(options, model.config());
   if (options.learning_rate <= 0)
     options.learning_rate = 0.03 / std::sqrt(static_cast<double>(options.features));
   return TranscoderTraining(model, batches, options).run();

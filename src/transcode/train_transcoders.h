@@ -5,8 +5,10 @@
 //   3. Adam, decoders back to length 1; thresholds are moved towards k features per token; a feature that was
 //      not active for `dead_after` tokens is dead: it learns from the error that is left, and its bias rises
 //      until it is active again
-// The host waits for the device only where it logs or saves. Before the first step, scales and first features
-// come from the first samples (calibration.h). The thresholds the run ends with are those of the JumpReLU.
+// The run's last `joint_share` trains all layers in place instead (joint_pass.h): the optimiser begins anew, the
+// rate rises again over the warm-up's share, thresholds follow the replaced model's inputs and are settled on them
+// once more when the weights are final. The host waits for the device only where it logs or saves. Before the first step, scales and first features
+// come from the first samples (calibration.h), or features from a set that is there. The thresholds the run ends with are those of the JumpReLU.
 // Checkpoints, metrics.jsonl, ranks and signals are as in train/loop.h.
 #pragma once
 #include <filesystem>
@@ -28,6 +30,12 @@ struct TranscodeOptions {
   int64_t features = 0, k = 32;  // per layer; per token and layer
   int64_t dead_after = 500'000;  // tokens
   double learning_rate = 0;      // 0: 0.03 / sqrt(features)
+  bool skip = false;             // train a linear path beside the features; per layer alone
+  bool share_k = false;      // k is the mean over layers: one threshold, in units of each layer's deviation
+  double joint_share = 0;    // of the run, its last part
+  double joint_rate = 1;     // times the learning rate, there
+  double output_weight = 1;  // of each layer's output beside the predictions, there
+  const Transcoders* start = nullptr;  // of this kind, width and input: where features begin
 
   std::filesystem::path folder;  // metrics.jsonl, checkpoints/
   uint64_t seed = 0;

@@ -56,8 +56,11 @@ void check_transcoders_fit(const Transcoders& transcoders, const ModelConfig& co
         fmt::format("transcoders of width {}, but the model's is {}", layer.encoder.size(1), config.width),
         where, advice);
   }
+  // A pruned model has the MLPs of the one it was made from.
+  const bool of_source =
+      config.source.is_object() && transcoders.model_sha256 == config.source.value("source_sha256", "");
   if (!transcoders.model_sha256.empty() && !model_sha256.empty() &&
-      transcoders.model_sha256 != model_sha256) {
+      transcoders.model_sha256 != model_sha256 && !of_source) {
     fail_input(fmt::format("transcoders of another model (its weights have sha256 {}..., these {}...)",
                            printable(transcoders.model_sha256.substr(0, 12)), model_sha256.substr(0, 12)),
                where, advice);

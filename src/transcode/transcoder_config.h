@@ -1,21 +1,11 @@
-// config.yaml of a transcoder folder: flat `key: value` lines, as circuit-tracer's own are, of which this
-// reads plain and quoted texts, comments, and lists (`- item` lines below their key), and nothing else of
-// YAML.
+// config.yaml of a transcoder folder (transcoder_header.h) as transcoders without weights, and the names of what it says.
 #pragma once
 #include <filesystem>
-#include <map>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "transcode/transcoder.h"
 
 namespace openwork {
-
-using FlatYaml = std::map<std::string, std::vector<std::string>>;  // a plain value is a list of one
-
-// Fails in one line, naming the line, on what is not of that form.
-FlatYaml parse_flat_yaml(std::string_view text, const std::string& origin);
 
 // Everything but the weights: kind, input, model, hash, scan.
 Transcoders read_transcoder_config(const std::filesystem::path& file);

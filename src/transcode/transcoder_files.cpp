@@ -132,7 +132,7 @@ void write_per_layer(const fs::path& folder, int64_t layer, const LayerTranscode
   add_matrix(tensors, "W_dec", transcoder.decoder.squeeze(1), format);
   add_vector(tensors, "b_dec", transcoder.decoder_bias);
   add_vector(tensors, kThreshold, transcoder.threshold);
-  if (transcoder.skip.defined()) add_vector(tensors, "W_skip", transcoder.skip);
+  if (transcoder.skip.defined()) add_matrix(tensors, "W_skip", transcoder.skip, format);
   save_tensors(folder / fmt::format("layer_{}.safetensors", layer), tensors);
 }
 

@@ -5,8 +5,8 @@
 //                                      activation_function.threshold [F], W_skip [D, D] where there is one
 //   cross-layer W_enc_N.safetensors    W_enc_N [F, D], b_enc_N [F], b_dec_N [D], threshold_N [F]
 //               W_dec_N.safetensors    W_dec_N [F, layers - N, D]
-// A missing threshold is 0 everywhere. 8-bit folders keep the same files and names, with W_enc and W_dec as
-// I8 and one scale per row beside them (NAME.scales F32, one number for each row of D): number = code *
+// A missing threshold is 0 everywhere. 8-bit folders keep the same files and names, with W_enc, W_dec and
+// W_skip as I8 and one scale per row beside them (NAME.scales F32, one number for each row of D): number = code *
 // scale. `openwork transcode --unpack` turns them into the plain form, which circuit-tracer opens.
 #pragma once
 #include <filesystem>

@@ -31,6 +31,11 @@ TranscoderQuality measure_folder(const std::filesystem::path& folder, const Tran
     quality = measure_transcoders(model, saved, blocks, ranks, settings.seed,
                                   [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); });
   }
+  if (const int64_t count = std::min(settings.curve_blocks, blocks.count); count > 0) {
+    Progress progress("curves", static_cast<uint64_t>(count), " blocks");
+    quality.curves = measure_curves(model, saved, blocks, count, ranks,
+                                    [&](int64_t done) { progress.advance(static_cast<uint64_t>(done)); });
+  }
   if (settings.contexts > 0)
     ranks.run_first([&] { describe_folder(folder, model, saved, blocks, tokenizer, settings); });
   return quality;

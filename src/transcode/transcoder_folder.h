@@ -13,6 +13,7 @@ struct FolderSettings {
   int64_t contexts =
       0;  // kept of every feature, in the folder's features.json.zst; 0: the folder stays as it is
   std::filesystem::path details;  // then also a file per feature, there; empty: none
+  int64_t curve_blocks = 0;       // that replacement curves are measured on; 0: none
   uint64_t seed = 0;              // draws the interval's documents
 };
 

@@ -45,11 +45,12 @@ void add_auxiliary(const TranscoderShape& shape, const TranscoderParts& parts, c
 PassSums make_pass_sums(const TranscoderShape& shape, const at::Device& device) {
   const int64_t L = shape.layers, F = shape.features, numbers = shape.numbers();
   PassSums sums;
-  sums.flat = at::zeros({numbers + L * F + 2 * L}, at::TensorOptions().dtype(at::kFloat).device(device));
+  sums.flat = at::zeros({numbers + L * F + 2 * L + 1}, at::TensorOptions().dtype(at::kFloat).device(device));
   sums.gradients = split_parts(shape, sums.flat.narrow(0, 0, numbers));
   sums.fired = sums.flat.narrow(0, numbers, L * F).view({L, F});
   sums.error = sums.flat.narrow(0, numbers + L * F, L);
   sums.above = sums.flat.narrow(0, numbers + L * F + L, L);
+  sums.distance = sums.flat.narrow(0, numbers + L * F + 2 * L, 1);
   return sums;
 }
 
@@ -70,7 +71,8 @@ void add_pass(const TranscoderShape& shape, const TranscoderParts& parts,
   sums.above.add_(options.selection == FeatureSelection::kTopK ? above.sum({1, 2}, false, at::kFloat)
                                                                : fired.sum(1));
 
-  const Tensor out = decode_all(shape, parts.decoder, features).to(at::kFloat);
+  Tensor out = decode_all(shape, parts.decoder, features).to(at::kFloat);
+  if (shape.skip) out = out + at::bmm(x, parts.skip.transpose(1, 2));
   const Tensor error =
       out + parts.decoder_bias.to(at::kFloat).unsqueeze(1) - activations.outputs;                // [L, N, D]
   const Tensor unit = (scales.variance * static_cast<double>(options.tokens)).view({-1, 1, 1});  // N v
@@ -78,7 +80,9 @@ void add_pass(const TranscoderShape& shape, const TranscoderParts& parts,
   sums.error.add_((weighted * error).sum({1, 2}));
   const Tensor gradient = weighted * (2.0 * static_cast<double>(shape.width));
   sums.gradients.decoder_bias.add_(gradient.sum(1));
-  add_gradients(shape, parts, x, features, active, gradient.to(x.dtype()), sums.gradients);
+  const Tensor narrow = gradient.to(x.dtype());
+  if (shape.skip) sums.gradients.skip.add_(at::bmm(narrow.transpose(1, 2), x));
+  add_gradients(shape, parts, x, features, active, narrow, sums.gradients);
   add_auxiliary(shape, parts, x, before, error, activations.weights, dead, options, sums.gradients);
 }
 

@@ -4,7 +4,7 @@
 // tokens:
 //   loss_l = (1 / N) sum of w |e|^2 / v              de = 2 w e D / (N v)      (times D: Adam sees numbers
 //   near 1) dW_dec = f^T de,  df = de W_dec^T where f is active,  dW_enc = df^T x,  db_enc = sum df,  db_dec
-//   = sum de
+//   = sum de,  dW_skip = de^T x where a skip is trained
 // Features that have not been active for long are dead. They get a gradient of their own: on every few tokens
 // those of them with the largest pre-activations model the error that is left (the auxiliary loss of Gao et
 // al. 2024), at 1/32 of its weight.
@@ -26,6 +26,7 @@ struct PassSums {
   Tensor fired;               // [L, F] tokens a feature was active at
   Tensor error;               // [L] sum of w |e|^2 / (N v): the loss
   Tensor above;               // [L] features above the threshold, summed over tokens
+  Tensor distance;            // [1] KL to the model's predictions, of a joint pass (joint_pass.h)
 };
 PassSums make_pass_sums(const TranscoderShape& shape, const at::Device& device);
 

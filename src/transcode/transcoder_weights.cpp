@@ -40,6 +40,7 @@ TranscoderParts split_parts(const TranscoderShape& shape, const Tensor& flat) {
   parts.decoder = take({P, F, D});
   parts.encoder_bias = take({L, F});
   parts.decoder_bias = take({L, D});
+  if (shape.skip) parts.skip = take({L, D, D});
   return parts;
 }
 
@@ -109,9 +110,34 @@ std::vector<LayerTranscoder> fold_scales(const TranscoderShape& shape, const Tra
       decoders.push_back(decoder * (scales.output[target] / out));
     }
     layer.decoder = at::stack(decoders, 1).cpu();  // [F, N, D]
+    if (shape.skip) layer.skip = (parts.skip[n] * (out / scales.input[n])).cpu();
     layers.push_back(std::move(layer));
   }
   return layers;
+}
+
+Tensor unfold_scales(const TranscoderShape& shape, const std::vector<LayerTranscoder>& layers,
+                     const ActivationScales& scales, const TranscoderParts& parts) {
+  const at::NoGradGuard no_grad;
+  const bool cross = shape.kind == TranscoderKind::kCrossLayer;
+  Tensor threshold = at::zeros_like(scales.output);
+  for (int64_t n = 0; n < shape.layers; ++n) {
+    const LayerTranscoder& layer = layers[static_cast<size_t>(n)];
+    const Tensor out = scales.output[n];
+    const auto put = [&](const Tensor& place, const Tensor& value, const Tensor& factor) {
+      Tensor(place).copy_(value.to(place.device()) * factor);
+    };
+    put(parts.encoder[n], layer.encoder, scales.input[n] / out);
+    put(parts.encoder_bias[n], layer.encoder_bias, out.reciprocal());
+    put(parts.decoder_bias[n], layer.decoder_bias, out.reciprocal());
+    put(threshold[n], layer.threshold.mean(), out.reciprocal());
+    for (int64_t target = n; target < (cross ? shape.layers : n + 1); ++target) {
+      const Tensor place = cross ? decoders_to(parts.decoder, target)[n] : parts.decoder[n];
+      put(place, layer.decoder.select(1, target - n), out / scales.output[target]);
+    }
+    if (shape.skip && layer.skip.defined()) put(parts.skip[n], layer.skip, scales.input[n] / out);
+  }
+  return threshold;
 }
 
 }  // namespace openwork

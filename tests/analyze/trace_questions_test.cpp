@@ -44,11 +44,13 @@ TEST(PatternEntry, IsReadAsItIsWritten) {
 
 TEST(Interventions, AgreeWhereTheSignIsTheSame) {
   const std::vector<TraceIntervention> changes = {
-      {"a", 0, -1, -1, -2}, {"b", 0, 1, 1, -1}, {"c", 0, 2, 2, 3}};
+      {"a", 0, -1, -3, -1, -2}, {"b", 0, 1, -2, 1, -1}, {"c", 0, 2, 5, 2, 3}};
   const InterventionAgreement agreement = compare_interventions(changes);
   EXPECT_EQ(agreement.same_sign, 2);
   EXPECT_EQ(agreement.count, 3);
   EXPECT_GT(agreement.correlation, 0.5);
+  EXPECT_DOUBLE_EQ(agreement.rank, 1) << "by all paths";
+  EXPECT_DOUBLE_EQ(agreement.direct_rank, 1);
   EXPECT_TRUE(std::isnan(compare_interventions({changes[0]}).correlation));
 }
 

@@ -124,6 +124,37 @@ TEST_P(EveryTrace, FrozenModelDoesWhatTheGraphPredicts) {
   EXPECT_GT(moved, 0);
 }
 
+TEST_P(EveryTrace, AllPathsAreSumsOverTheGraph) {
+  const TraceGraph& graph = tracer_.find_graph();
+  if (!GetParam().transcoders || graph.nodes_attributed >= 200) return;
+  // By links alone, from above: a node's total effect is what it adds to each reader, as a share of the reader's value,
+  // times the reader's own. Nodes are in order of their layers, links in order of their targets.
+  std::vector<double> totals(graph.nodes.size(), 0);
+  totals[first_target(graph)] = 1;
+  for (size_t n = graph.links.size(); n-- > 0;) {
+    const TraceNode& reader = graph.nodes[static_cast<size_t>(graph.links[n].target)];
+    const double value = reader.kind == TraceNodeKind::kLogit ? 1 : reader.value;
+    totals[static_cast<size_t>(graph.links[n].source)] +=
+        graph.links[n].weight * totals[static_cast<size_t>(graph.links[n].target)] / value;
+  }
+  std::vector<NodeChange> changes;
+  std::vector<double> wanted;
+  for (size_t n = 0; n < graph.nodes.size(); n += 7) {
+    const TraceNode& node = graph.nodes[n];
+    if (node.kind == TraceNodeKind::kBias || node.kind == TraceNodeKind::kLogit) continue;
+    changes.push_back({node.name(), 0}), wanted.push_back(-totals[n]);
+  }
+  ASSERT_GT(changes.size(), 5u);
+  const std::vector<TraceIntervention> found = tracer_.intervene(changes);
+  for (size_t n = 0; n < found.size(); ++n) {
+    EXPECT_NEAR(found[n].total, wanted[n], 2e-4 * std::max(1.0, std::abs(wanted[n]))) << found[n].node;
+    EXPECT_NEAR(found[n].frozen, found[n].predicted, 1e-4 * std::max(1.0, std::abs(found[n].predicted)))
+        << found[n].node;
+  }
+  const TraceIntervention alone = tracer_.intervene(found[1].node, 0);  // batched or not
+  EXPECT_NEAR(alone.measured, found[1].measured, 1e-4 * std::max(1.0, std::abs(alone.measured)));
+}
+
 TEST_P(EveryTrace, PairsSumToTheScore) {
   const int64_t layer = model_.config().layers - 1;
   for (const auto& [head, query, key] : {std::tuple{HeadPlace{layer, 1}, 7, 3},
@@ -143,6 +174,15 @@ TEST_P(EveryTrace, PairsSumToTheScore) {
     }
     EXPECT_NEAR(found.score, score, 1e-5 + 1e-5 * std::abs(score));
     EXPECT_NEAR(sum, score, 1e-5 + 1e-5 * size);
+    double table = 0;
+    ASSERT_EQ(found.weights.size(), found.queries.size());
+    for (const std::vector<double>& row : found.weights) {
+      ASSERT_EQ(row.size(), found.keys.size());
+      for (const double weight : row) table += weight;
+    }
+    EXPECT_NEAR(table, score, 1e-4 * std::max(1.0, std::abs(score)));
+    EXPECT_LE(found.queries.size(), Tracer::kScoreNodes + 1);
+    EXPECT_EQ(found.keys.back(), -1);
     // Nearly all of it is in the graph where that leaves nothing out, but for what biases make of biases.
     if (!model_.config().qkv_bias && tracer_.find_graph().nodes_attributed < 200 &&
         model_.config().architecture != "gpt_neox") {

@@ -177,9 +177,11 @@ TEST(Trace, InterventionsOnTheToyDoWhatIsWorkedOut) {
   const TraceIntervention ablated = tracer.intervene("L0F0@0", 0);
   EXPECT_NEAR(ablated.predicted, -0.5, 1e-5);
   EXPECT_NEAR(ablated.frozen, -0.5, 1e-5);
-  EXPECT_NEAR(ablated.measured, -2.5, 1e-5);  // L1F0@1 goes with it
+  EXPECT_NEAR(ablated.total, -2.5, 1e-5);     // L1F0@1 goes with it,
+  EXPECT_NEAR(ablated.measured, -2.5, 1e-5);  // and does so in the model
   const TraceIntervention head = tracer.intervene("L1H0", 0);
   EXPECT_NEAR(head.frozen, -0.5, 1e-5);
+  EXPECT_NEAR(head.total, -2.5, 1e-5);
   EXPECT_NEAR(head.measured, -2.5, 1e-5);
   EXPECT_THROW(tracer.intervene("L0F1@0", 0), Error);  // not active
   EXPECT_THROW(tracer.intervene("B1@1", 0), Error);

@@ -1,8 +1,13 @@
 #include "base/interval.h"
+#include "base/bootstrap.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
+
+#include "base/interval_text.h"
+#include "base/prompt_interval.h"
 
 namespace openwork {
 namespace {
@@ -24,11 +29,35 @@ TEST(BootstrapRatio, HoldsTheRatioAndShrinksWithMoreDocuments) {
   EXPECT_NEAR(few / many, 4.0, 0.8);  // one over the square root of the count
 }
 
-TEST(BootstrapRatio, OneDocumentHasNoSpread) {
+TEST(BootstrapRatio, OneDocumentHasNoInterval) {
   const std::vector<double> total = {7}, weight = {2};
-  const Interval interval = bootstrap_ratio(total, weight, 3);
-  EXPECT_DOUBLE_EQ(interval.low, 3.5);
-  EXPECT_DOUBLE_EQ(interval.high, 3.5);
+  EXPECT_FALSE(exists(bootstrap_ratio(total, weight, 3)));
+  EXPECT_EQ(interval_text(bootstrap_ratio(total, weight, 3), 4), "no interval");
+  EXPECT_EQ(interval_text({1.23456, 2}, 3), "[1.235, 2.000]");
+}
+
+TEST(PromptResampler, OnePromptHasNoInterval) {
+  const MeanInterval one = PromptResampler(1, 3).summarise(std::vector<double>{7});
+  EXPECT_EQ(one.mean, 7);
+  EXPECT_TRUE(std::isnan(one.low) && std::isnan(one.high));
+  const double none = std::nan("");
+  EXPECT_TRUE(std::isnan(PromptResampler(3, 3).summarise(std::vector<double>{none, 7, none}).low))
+      << "one number among them";
+}
+
+TEST(BootstrapStatistic, OfAMeanIsThatOfTheRatio) {
+  const std::vector<double> values = {1, 2, 3, 4, 5, 9}, ones(6, 1);
+  const Interval ratio = bootstrap_ratio(values, ones, 5);
+  const Interval mean = bootstrap_statistic(
+      6,
+      [&](const std::vector<size_t>& drawn) {
+        double sum = 0;
+        for (const size_t n : drawn) sum += values[n];
+        return sum / 6;
+      },
+      5);
+  EXPECT_DOUBLE_EQ(mean.low, ratio.low);
+  EXPECT_DOUBLE_EQ(mean.high, ratio.high);
 }
 
 TEST(BootstrapRatio, IsAFunctionOfItsSeed) {

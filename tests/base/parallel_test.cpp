@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace openwork {
@@ -27,6 +29,20 @@ TEST(ParallelFor, RethrowsTheFirstError) {
                             }),
                std::runtime_error);
   set_thread_count(0);
+}
+
+TEST(ThreadCount, IsWhatIsSetElseWhatOpenMpIsTold) {
+  const char* before = std::getenv("OMP_NUM_THREADS");
+  const std::string kept = before ? before : "";
+  setenv("OMP_NUM_THREADS", "3", 1);
+  EXPECT_EQ(thread_count(), 3);
+  set_thread_count(5);
+  EXPECT_EQ(thread_count(), 5);
+  set_thread_count(0);
+  EXPECT_EQ(thread_count(), 3);
+  setenv("OMP_NUM_THREADS", "many", 1);
+  EXPECT_GE(thread_count(), 1);
+  before ? setenv("OMP_NUM_THREADS", kept.c_str(), 1) : unsetenv("OMP_NUM_THREADS");
 }
 
 TEST(ParallelFor, TakesNothingToDo) {

@@ -86,6 +86,19 @@ TEST_F(ComparisonInBrowser, WouldBeCaughtMakingARequest) {
   EXPECT_THAT(shown.log, HasSubstr("CONSOLE"));
 }
 
+TEST_F(ComparisonInBrowser, RunsNoScriptAndTakesNoStyleButItsOwn) {
+  std::string html = read_file(page());
+  const std::string policy = html.substr(html.find("<meta http-equiv"), 1000);
+  EXPECT_THAT(policy.substr(0, policy.find('>')), Not(HasSubstr("unsafe")));
+  EXPECT_THAT(html, Not(HasSubstr(" style=\"")));
+  html.replace(html.find("</body>"), 0, "<script>document.body.dataset.other = 'ran'</script>");
+  const std::string altered = scratch_ / "altered.html";
+  std::ofstream(altered) << html;
+  const Browsed shown = browse(browser_, altered, scratch_);
+  EXPECT_THAT(shown.dom, Not(HasSubstr("data-other=\"ran\"")));
+  EXPECT_THAT(shown.log, HasSubstr("Content Security Policy"));
+}
+
 TEST_F(ComparisonInBrowser, ShowsTheModelsOwnValueUnderThePointer) {
   // The same page with a hand that points: query 5, key 2 of L5H6, after everything is decoded.
   std::string html = read_file(page());
@@ -100,7 +113,8 @@ TEST_F(ComparisonInBrowser, ShowsTheModelsOwnValueUnderThePointer) {
       document.body.dataset.large = document.querySelectorAll("dialog[open] img").length;
     });
   </script>)");
-  // The page's own policy allows inline script, which this is.
+  // The page's own policy allows no script but its own.
+  html = std::regex_replace(html, std::regex("<meta http-equiv[^>]*>\n"), "");
   const std::string pointed = scratch_ / "pointed.html";
   std::ofstream(pointed) << html;
   const Browsed shown = browse(browser_, pointed, scratch_);

@@ -33,7 +33,7 @@ TEST(BadInput, UsageErrorsAreOneLine) {
   expect_refusal({"run"}, "MODEL");
   expect_refusal({"run", "openwork-8m", "x", "--frobnicate"}, "--frobnicate");
   expect_refusal({"run", "openwork-8m"}, "exactly one prompt is needed");
-  expect_refusal({"run", "openwork-8m", "x", "--tokens", "1"}, "exactly one prompt is needed");
+  expect_refusal({"run", "openwork-8m", "x", "--tokens", "1"}, "a prompt, 'x', and --tokens together");
   expect_refusal({"run", "openwork-8m", "x", "--dtype", "int4"}, "int4");
   expect_refusal({"run", "openwork-8m", "x", "--device", "toaster"}, "unknown device 'toaster'");
   expect_refusal({"run", "openwork-8m", "x", "--device", "cuda:x"}, "unknown device 'cuda:x'");

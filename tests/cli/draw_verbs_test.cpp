@@ -105,17 +105,18 @@ TEST(HeadsVerb, FramesTheStrongestMovesOfThePrompt) {
   EXPECT_EQ(ends, std::set<std::string>{":8<-5"});
 }
 
-TEST(HeadsVerb, BlankHeadsAreLeftOutAndCountedOrShown) {
+TEST(HeadsVerb, BlankHeadsKeepTheirPlaceOrAreLeftOutAndCounted) {
   const ScratchFolder scratch;
   const TinyModel model(0, true);
-  const ProgramResult left_out = run_openwork(
-      {"heads", model.path(), "--tokens", "3,1,4,1,5,9,2,6", "--out", scratch / "h.svg", "--json", "-"});
+  const ProgramResult left_out =
+      run_openwork({"heads", model.path(), "--tokens", "3,1,4,1,5,9,2,6", "--blank", "leave-out", "--out",
+                    scratch / "h.svg", "--json", "-"});
   ASSERT_EQ(left_out.exit_code, 0) << left_out.err;
   const nlohmann::json without = left_out.json()["models"][0];
   EXPECT_EQ(without["gated"], true);
   EXPECT_EQ(without["shown"].size() + without["blank"].size(), without["heads"].get<size_t>());
-  const ProgramResult shown = run_openwork({"heads", model.path(), "--tokens", "3,1,4,1,5,9,2,6", "--blank",
-                                            "show", "--out", scratch / "h.svg", "--json", "-"});
+  const ProgramResult shown = run_openwork(
+      {"heads", model.path(), "--tokens", "3,1,4,1,5,9,2,6", "--out", scratch / "h.svg", "--json", "-"});
   EXPECT_EQ(shown.json()["models"][0]["shown"].size(), without["heads"].get<size_t>());
   EXPECT_EQ(shown.json()["models"][0]["blank"], without["blank"]);
 }
@@ -180,8 +181,7 @@ TEST(HeadsVerb, RefusesWhatItCannotDo) {
 TEST(FigureVerbs, AnOutputThatCannotBeWrittenIsSaidBeforeTheWork) {
   const ScratchFolder scratch;
   for (const std::string verb : {"heads", "scatter"}) {
-    expect_refusal({verb, "openwork-8m", "a b c", "--out", scratch / "none/h.svg"},
-                   "no such folder for the output file");
+    expect_refusal({verb, "openwork-8m", "a b c", "--out", scratch / "none/h.svg"}, "no such folder");
     expect_refusal({verb, "openwork-8m", "a b c", "--out", scratch / "h.gif"},
                    "end it in .svg, .pdf or .png");
     expect_refusal({verb, "openwork-8m", "a b c", "--out", scratch / "h"}, "end it in .svg, .pdf or .png");

@@ -191,7 +191,8 @@ TEST(Compare, RefusesWhatItCannotCompare) {
                   "--quiet", "--no-interactions"},
                  "no-such-task");
   std::ofstream(scratch / "file") << "not a folder";
-  expect_refusal({"compare", "openwork-8m", "openwork-8m", "--out", scratch / "file/report"}, "file", 1);
+  expect_refusal({"compare", "openwork-8m", "openwork-8m", "--out", scratch / "file/report"},
+                 "is not a folder");
 }
 
 }  // namespace

@@ -37,21 +37,56 @@ inline void write_small_model(const ScratchFolder& scratch) {
   std::filesystem::copy_file("models/openwork-8m/tokenizer.json", scratch / "small/tokenizer.json");
 }
 
-// A run of the small model; `more` may repeat an option, the last one counts.
-inline std::vector<std::string> small_run(const ScratchFolder& scratch, const std::string& out,
-                                          const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"sparsify", scratch / "small",           "--init", "random",
-                                        "--data",   scratch / "documents.jsonl", "--out",  scratch / out};
-  const std::vector<std::pair<std::string, std::string>> usual = {
-      {"--held-out", "0.1"}, {"--batch-tokens", "256"},  {"--context", "32"}, {"--device", "cpu"},
-      {"--threads", "1"},    {"--held-out-blocks", "4"}, {"--steps", "12"},   {"--checkpoint-every", "3"},
-      {"--lr", "1e-3"},      {"--log-every", "3"}};
+// `arguments`, `more`, and those of the usual options that `more` does not give.
+inline std::vector<std::string> complete(std::vector<std::string> arguments,
+                                         const std::vector<std::string>& more,
+                                         const std::vector<std::pair<std::string, std::string>>& usual) {
   for (const auto& [option, value] : usual) {
     if (std::find(more.begin(), more.end(), option) == more.end())
       arguments.insert(arguments.end(), {option, value});
   }
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
+}
+
+// A run of openwork-8m itself.
+inline std::vector<std::string> sparsify(const ScratchFolder& scratch, const std::string& out,
+                                         const std::vector<std::string>& more) {
+  return complete({"sparsify", "openwork-8m", "--data", scratch / "documents.jsonl", "--out", scratch / out,
+                   "--quiet", "--held-out", "0.1", "--batch-tokens", "256", "--device", "cpu", "--threads",
+                   "1", "--held-out-blocks", "4"},
+                  more, {{"--context", "64"}});
+}
+
+// A run from nothing by small.json; `more` says with which tokenizer.
+inline std::vector<std::string> pretrain(const ScratchFolder& scratch, const std::vector<std::string>& more) {
+  return complete({"pretrain", "--config", scratch / "small.json", "--data", scratch / "documents.jsonl",
+                   "--out", scratch / "out", "--quiet"},
+                  more,
+                  {{"--held-out", "0.1"},
+                   {"--context", "64"},
+                   {"--batch-tokens", "512"},
+                   {"--device", "cpu"},
+                   {"--threads", "1"},
+                   {"--held-out-blocks", "4"}});
+}
+
+// A run of the small model; `more` may repeat an option, the last one counts.
+inline std::vector<std::string> small_run(const ScratchFolder& scratch, const std::string& out,
+                                          const std::vector<std::string>& more) {
+  return complete({"sparsify", scratch / "small", "--init", "random", "--data", scratch / "documents.jsonl",
+                   "--out", scratch / out},
+                  more,
+                  {{"--held-out", "0.1"},
+                   {"--batch-tokens", "256"},
+                   {"--context", "32"},
+                   {"--device", "cpu"},
+                   {"--threads", "1"},
+                   {"--held-out-blocks", "4"},
+                   {"--steps", "12"},
+                   {"--checkpoint-every", "3"},
+                   {"--lr", "1e-3"},
+                   {"--log-every", "3"}});
 }
 
 inline std::vector<nlohmann::json> read_lines(const std::filesystem::path& path) {

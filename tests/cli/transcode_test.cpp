@@ -80,11 +80,31 @@ TEST_F(Transcode, TrainsMeasuresDescribesAndUnpacks) {
   EXPECT_TRUE(nlohmann::json::parse(read_file(*scratch / "details/0.json")).contains("examples_quantiles"));
 
   // Measured again on the same held-out tokens, without the run.
-  const ProgramResult again =
-      run_openwork({"transcode", *scratch / "model", "--measure", *scratch / "eight", "--data",
-                    *scratch / "eight/data/held_out.safetensors", "--context", "32", "--held-out-blocks", "4",
-                    "--describe", "0", "--device", "cpu", "--threads", "1", "--json", "-"});
+  const ProgramResult again = run_openwork({"transcode",
+                                            *scratch / "model",
+                                            "--measure",
+                                            *scratch / "eight",
+                                            "--data",
+                                            *scratch / "eight/data/held_out.safetensors",
+                                            "--context",
+                                            "32",
+                                            "--held-out-blocks",
+                                            "4",
+                                            "--describe",
+                                            "0",
+                                            "--device",
+                                            "cpu",
+                                            "--threads",
+                                            "1",
+                                            "--json",
+                                            "-",
+                                            "--out",
+                                            *scratch / "curves.svg"});
   ASSERT_EQ(again.exit_code, 0) << again.err;
+  ASSERT_EQ(again.json().at("curves").at("up_to").size(), 2u);
+  EXPECT_NEAR(again.json().at("curves").at("up_to")[1], report.at("losses").at("increase"), 1e-6);
+  EXPECT_TRUE(report.at("curves").is_null()) << "a run measures none";
+  EXPECT_NE(read_file(*scratch / "curves.svg").find("<svg"), std::string::npos);
   EXPECT_NEAR(again.json().at("mean").at("explained_variance"), report.at("mean").at("explained_variance"),
               1e-6);
   EXPECT_NEAR(again.json().at("losses").at("replaced"), report.at("losses").at("replaced"), 1e-6);
@@ -95,6 +115,25 @@ TEST_F(Transcode, TrainsMeasuresDescribesAndUnpacks) {
   EXPECT_GT(fs::file_size(*scratch / "plain/layer_0.safetensors"),
             2 * fs::file_size(*scratch / "eight/layer_0.safetensors"));
   EXPECT_EQ(read_file(*scratch / "plain/config.yaml"), read_file(*scratch / "eight/config.yaml"));
+}
+
+TEST_F(Transcode, TrainsInPlaceWithASkipAndGoesOnFromWhatItSaved) {
+  const std::vector<std::string> more = {"--skip", "--joint-share", "0.5", "--share-k", "--describe",
+                                         "0",      "--json",        "-"};
+  const ProgramResult first = run_openwork(command("joint", more));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const nlohmann::json options = first.json().at("options");
+  EXPECT_EQ(options.at("joint_share"), 0.5);
+  EXPECT_EQ(options.at("skip"), true);
+  EXPECT_TRUE(read_lines(*scratch / "joint/metrics.jsonl").back().contains("distance"));
+  std::vector<std::string> again = more;
+  again.insert(again.end(), {"--start", *scratch / "joint"});
+  const ProgramResult second = run_openwork(command("joint-again", again));
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_GT(second.json().at("mean").at("explained_variance"),
+            first.json().at("mean").at("explained_variance"));
+  again.insert(again.end(), {"--features", "32"});
+  expect_refusal(command("none", again), "2 layers of 64 features");
 }
 
 TEST_F(Transcode, MeasuringWritesNothingUnlessDescriptionsAreAskedFor) {

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <set>
 
+#include "base/token_marks.h"
 #include "draw/cells.h"
 #include "draw/pictures.h"
 #include "draw/ticks.h"
-#include "draw/token_marks.h"
 
 namespace openwork::draw {
 namespace {

@@ -2,40 +2,18 @@
 // (tokenised or not, they are as many and as long), or the file is refused in one line.
 #include "text/documents.h"
 
-#include <unistd.h>
-
-#include <fstream>
-
-#include "fuzz/fuzz_input.h"
-#include "io/json.h"
+#include "fuzz/fuzz_files.h"
 #include "text/token_shard.h"
 
 namespace openwork {
 namespace {
 
-// The one file that every input is written to; it goes when the program ends.
-const std::filesystem::path& input_file() {
-  struct InputFile {
-    std::filesystem::path path =
-        std::filesystem::temp_directory_path() / ("openwork-documents-fuzz-" + std::to_string(::getpid()));
-    ~InputFile() { std::filesystem::remove(path); }
-  };
-  static const InputFile file;
-  return file.path;
-}
-
-const Tokenizer& tokenizer() {
-  static const Tokenizer instance =
-      Tokenizer::from_json(read_json_file("tests/data/text/small_tokenizer.json"), "small");
-  return instance;
-}
-
-void read_input() {
+void read_input(const std::filesystem::path& file) {
   constexpr uint64_t kMostBytes = 1 << 20;          // a packed file may hold very much
   std::vector<std::pair<uint64_t, uint64_t>> seen;  // bytes and hash of each document
   uint64_t bytes = 0;
-  if (!is_token_shard(input_file())) {
-    for_each_document({input_file()}, [&](std::string_view text) {
+  if (!is_token_shard(file)) {
+    for_each_document({file}, [&](std::string_view text) {
       if (text.empty()) std::abort();
       seen.emplace_back(text.size(), hash_document(text));
       return (bytes += text.size()) < kMostBytes;
@@ -43,14 +21,14 @@ void read_input() {
   }
   if (bytes >= kMostBytes) return;
   size_t count = 0;
-  for_each_token_document({input_file()}, tokenizer(), 0, [&](TokenDocument&& document) {
+  for_each_token_document({file}, small_tokenizer(), 0, [&](TokenDocument&& document) {
     if (document.tokens.empty() || document.tokens.back() != 0) std::abort();
     if (count < seen.size() && seen[count] != std::pair(document.bytes, document.hash)) std::abort();
     ++count;
     return true;
   });
   if (!seen.empty() && count != seen.size()) std::abort();
-  const TokenBlocks blocks = read_blocks({input_file()}, tokenizer(), 0, 3, 5);
+  const TokenBlocks blocks = read_blocks({file}, small_tokenizer(), 0, 3, 5);
   if (blocks.count < 1 || blocks.count > 5 ||
       blocks.tokens.size() != static_cast<size_t>(blocks.count * 3 + 1))
     std::abort();
@@ -61,6 +39,7 @@ void read_input() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace openwork;
-  std::ofstream(input_file(), std::ios::binary) << as_text(data, size);
-  return expect_error_at_worst([] { read_input(); });
+  static const InputFile file("documents");
+  file.write(data, size);
+  return expect_error_at_worst([&] { read_input(file.path()); });
 }

@@ -3,8 +3,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -53,4 +55,25 @@ inline void read_listing(const TensorListing& listing) {
   }
 }
 
+// A fuzzer that finds neither its seeds nor the files it starts from tries almost nothing: that is a failure.
+inline void check_fuzzer_start(int argc, char** argv) {
+  namespace fs = std::filesystem;
+  bool has_input = false;
+  for (int n = 1; n < argc; ++n) {
+    if (argv[n][0] == '-') continue;
+    has_input =
+        has_input || fs::is_regular_file(argv[n]) || (fs::is_directory(argv[n]) && !fs::is_empty(argv[n]));
+  }
+  if (has_input && fs::exists("tests/data/text/small_tokenizer.json")) return;
+  std::fprintf(
+      stderr,
+      "fuzzer: no seeds or no tests/data; run it from the repository's root with its corpus folder\n");
+  std::exit(1);
+}
+
 }  // namespace openwork
+
+extern "C" __attribute__((used)) inline int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  openwork::check_fuzzer_start(*argc, *argv);
+  return 0;
+}

@@ -53,6 +53,22 @@ TEST(AtomicFile, KeepsTheOldFileUntilCommit) {
   EXPECT_EQ(read_whole(folder / "out"), "new");
 }
 
+TEST(AtomicFile, RemovesWhatAKilledWriterLeft) {
+  const TestFolder folder;
+  folder.write("out.123-4.part", "half of it");
+  folder.write("out.mine.part", "not ours");
+  folder.write("other.123-4.part", "of another file");
+  AtomicFile first(folder / "out");
+  AtomicFile second(folder / "out");  // at the same time: each has its own part
+  EXPECT_FALSE(fs::exists(folder / "out.123-4.part"));
+  EXPECT_TRUE(fs::exists(folder / "out.mine.part"));
+  EXPECT_TRUE(fs::exists(folder / "other.123-4.part"));
+  EXPECT_EQ(folder.file_count(), 4u);
+  first.write("first"), first.commit();
+  second.write("second"), second.commit();
+  EXPECT_EQ(read_whole(folder / "out"), "second");
+}
+
 TEST(AtomicFile, WritesPiecesLargerThanItsBuffer) {
   const TestFolder folder;
   std::string whole;

@@ -277,6 +277,18 @@ TEST_F(Hub, PutsPlainFilesIntoAFolder) {
   EXPECT_THAT(names, UnorderedElementsAre("config.json", "model.safetensors"));
 }
 
+TEST_F(Hub, RemovesWhatFetchesOfOtherVersionsLeftInAFolder) {
+  options_.to = folder_.path() / "here";
+  fs::create_directories(*options_.to);
+  const fs::path stale = *options_.to / ("model.safetensors." + std::string(64, 'a') + ".incomplete");
+  const fs::path mine = *options_.to / "model.safetensors.mine.incomplete";
+  std::ofstream(stale) << "half";
+  std::ofstream(mine) << "not ours";
+  fetch();
+  EXPECT_FALSE(fs::exists(stale));
+  EXPECT_TRUE(fs::exists(mine));
+}
+
 TEST_F(Hub, KeepsWhatWasThereWhenTheNewFileIsWrong) {
   options_.to = folder_.path() / "here";
   fs::create_directories(*options_.to);

@@ -2,6 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <csignal>
+
+#include "io/atomic_file.h"
 #include "io/test_files.h"
 
 namespace openwork {
@@ -53,6 +56,31 @@ TEST(MappedFileDeathTest, RefusesAFileItMayNotRead) {
     std::exit(0);
   };
   EXPECT_EXIT(open_as_nobody(), testing::ExitedWithCode(2), "");
+}
+
+TEST(MappedFileDeathTest, OneThatIsCutShortMeanwhileIsOneLine) {
+  const TestFolder folder;
+  const auto path = folder.write("shrinking", std::string(3 * 65536, 'x'));
+  const auto touch_what_is_gone = [&] {
+    explain_lost_pages();
+    const MappedFile file(path);
+    AtomicFile out(folder / "out");
+    std::filesystem::resize_file(path, 65536);
+    std::exit(file.bytes()[2 * 65536] == std::byte{'x'} ? 5 : 6);
+  };
+  EXPECT_EXIT(touch_what_is_gone(), testing::ExitedWithCode(1),
+              "^openwork: error: the file was cut short, .*; .*shrinking; .*\n$");
+  EXPECT_EQ(folder.file_count(), 1u);  // no unfinished file is left
+}
+
+TEST(MappedFileDeathTest, AnotherBusErrorIsNotExplained) {
+  const TestFolder folder;
+  const auto raise_it = [&] {
+    explain_lost_pages();
+    std::raise(SIGBUS);
+    std::raise(SIGBUS);
+  };
+  EXPECT_EXIT(raise_it(), testing::KilledBySignal(SIGBUS), "");
 }
 
 }  // namespace

@@ -17,17 +17,17 @@ std::vector<std::string> names_of(const std::string& file) {
   return names;
 }
 
-void expect_refused(std::string_view words, const std::string& file) {
+void expect_pth_refused(std::string_view words, const std::string& file) {
   expect_bad_input(words, [&] { parse_pth(as_span(file), "bad.pth"); });
   expect_bad_input("bad.pth", [&] { parse_pth(as_span(file), "bad.pth"); });
 }
 
 void expect_value_refused(std::string_view words, const std::string& value) {
-  expect_refused(words, make_pth(pickle_dict({{"w", pickle_tensor()}, {"x", value}})));
+  expect_pth_refused(words, make_pth(pickle_dict({{"w", pickle_tensor()}, {"x", value}})));
 }
 
 void expect_tensor_refused(std::string_view words, const TensorParts& parts) {
-  expect_refused(words, make_pth(pickle_dict({{"w", pickle_tensor(parts)}})));
+  expect_pth_refused(words, make_pth(pickle_dict({{"w", pickle_tensor(parts)}})));
 }
 
 TEST(Pth, ReadsAPublishedStateDict) {
@@ -156,13 +156,13 @@ TEST(Pth, RefusesDamagedPickles) {
     const std::string file = make_zip({{"m/data.pkl", pickle}});
     EXPECT_THROW(parse_pth(as_span(file), "file"), Error) << testing::PrintToString(pickle);
   }
-  expect_refused("pickle protocol 9", make_zip({{"m/data.pkl", "\x80\x09."}}));
-  expect_refused("not UTF-8", make_pth(pickle_dict({{"\xff", "N"}})));
-  expect_refused("no dict of tensors", make_pth(pickle_tensor()));
+  expect_pth_refused("pickle protocol 9", make_zip({{"m/data.pkl", "\x80\x09."}}));
+  expect_pth_refused("not UTF-8", make_pth(pickle_dict({{"\xff", "N"}})));
+  expect_pth_refused("no dict of tensors", make_pth(pickle_tensor()));
   expect_value_refused("an integer of 9 bytes", std::string("\x8a\x09", 2) + std::string(9, '\x01'));
-  expect_refused("a dict key that is neither", make_pth("}(N" + pickle_tensor() + "u"));
-  expect_refused("a tensor name stands twice",
-                 make_pth(pickle_dict({{"w", pickle_tensor()}, {"w", pickle_tensor()}})));
+  expect_pth_refused("a dict key that is neither", make_pth("}(N" + pickle_tensor() + "u"));
+  expect_pth_refused("a tensor name stands twice",
+                     make_pth(pickle_dict({{"w", pickle_tensor()}, {"w", pickle_tensor()}})));
 }
 
 TEST(Pth, RefusesTensorsThatReachOutsideTheirStorage) {
@@ -193,22 +193,23 @@ TEST(Pth, RefusesTensorsThatReachOutsideTheirStorage) {
 }
 
 TEST(Pth, RefusesADictThatHoldsItselfOrDoublesAtEveryLevel) {
-  expect_refused("nested too deep or too often", make_pth("}q\x01(" + pickle_text("a") + "h\x01u"));
+  expect_pth_refused("nested too deep or too often", make_pth("}q\x01(" + pickle_text("a") + "h\x01u"));
   std::string doubling = "}(" + pickle_text("w") + pickle_tensor() + "u" + std::string{'q', 0};
   for (char level = 1; level < 30; ++level) {
     const std::string below{'h', static_cast<char>(level - 1)};
     doubling += "}(" + pickle_text("a") + below + pickle_text("b") + below + "u" + std::string{'q', level};
   }
   // All levels lie on the stack; the last one is the root.
-  expect_refused("nested too deep or too often", make_pth(doubling));
+  expect_pth_refused("nested too deep or too often", make_pth(doubling));
 }
 
 TEST(Pth, RefusesOtherZipFiles) {
-  expect_refused("a zip file without data.pkl", make_zip({{"a.txt", "x"}}));
-  expect_refused("byte order 'big'", make_zip({{"m/data.pkl", finish_pickle("}")}, {"m/byteorder", "big"}}));
-  expect_refused("member 'm/data.pkl' is compressed", make_zip({{"m/data.pkl", finish_pickle("}"), 8}}));
-  expect_refused("is encrypted", make_zip({{"m/data.pkl", finish_pickle("}"), 0, 1}}));
-  expect_refused("stands twice", make_zip({{"m/data.pkl", "x"}, {"m/data.pkl", "y"}}));
+  expect_pth_refused("a zip file without data.pkl", make_zip({{"a.txt", "x"}}));
+  expect_pth_refused("byte order 'big'",
+                     make_zip({{"m/data.pkl", finish_pickle("}")}, {"m/byteorder", "big"}}));
+  expect_pth_refused("member 'm/data.pkl' is compressed", make_zip({{"m/data.pkl", finish_pickle("}"), 8}}));
+  expect_pth_refused("is encrypted", make_zip({{"m/data.pkl", finish_pickle("}"), 0, 1}}));
+  expect_pth_refused("stands twice", make_zip({{"m/data.pkl", "x"}, {"m/data.pkl", "y"}}));
 }
 
 TEST(Pth, RefusesDamagedZipFiles) {
@@ -216,10 +217,10 @@ TEST(Pth, RefusesDamagedZipFiles) {
   for (size_t size = 0; size < good.size(); ++size) {
     EXPECT_THROW(parse_pth(as_span(good).first(size), "file"), Error) << size;
   }
-  expect_refused("no directory at its end", "PK\3\4 and nothing else that a zip file would have");
+  expect_pth_refused("no directory at its end", "PK\3\4 and nothing else that a zip file would have");
   std::string outside = good;
   outside.replace(outside.size() - 6, 4, pack<uint32_t>(0x7fffffff));
-  expect_refused("its directory lies outside it", outside);
+  expect_pth_refused("its directory lies outside it", outside);
 }
 
 }  // namespace

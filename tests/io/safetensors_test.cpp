@@ -17,7 +17,7 @@ std::string make_tensor(std::string_view dtype, std::string_view shape, std::str
                    std::string(bytes, 'x'));
 }
 
-void expect_refused(std::string_view words, const std::string& file) {
+void expect_safetensors_refused(std::string_view words, const std::string& file) {
   expect_bad_input(words, [&] { parse_safetensors(as_span(file), "bad.safetensors"); });
   expect_bad_input("bad.safetensors", [&] { parse_safetensors(as_span(file), "bad.safetensors"); });
 }
@@ -57,78 +57,90 @@ TEST(Safetensors, KnowsEveryPlainDtype) {
 }
 
 TEST(Safetensors, RefusesLyingHeaderLengths) {
-  expect_refused("the header length of 8 bytes at byte 0 runs past the end", "abc");
-  expect_refused("the header length", "");
-  expect_refused("the header of 1000 bytes at byte 8 runs past the end", pack<uint64_t>(1000) + "{}");
-  expect_refused("a header of 18446744073709551615 bytes, more than 100000000", pack<uint64_t>(~0ull) + "{}");
-  expect_refused("a header of 100000001 bytes", pack<uint64_t>(100000001) + "{}");
-  expect_refused("the header is not a JSON object", make_file("", "{}"));
-  expect_refused("the header is not a JSON object", make_file("[1]", ""));
-  expect_refused("not valid JSON", make_file("{\"a\":", ""));
+  expect_safetensors_refused("the header length of 8 bytes at byte 0 runs past the end", "abc");
+  expect_safetensors_refused("the header length", "");
+  expect_safetensors_refused("the header of 1000 bytes at byte 8 runs past the end",
+                             pack<uint64_t>(1000) + "{}");
+  expect_safetensors_refused("a header of 18446744073709551615 bytes, more than 100000000",
+                             pack<uint64_t>(~0ull) + "{}");
+  expect_safetensors_refused("a header of 100000001 bytes", pack<uint64_t>(100000001) + "{}");
+  expect_safetensors_refused("the header is not a JSON object", make_file("", "{}"));
+  expect_safetensors_refused("the header is not a JSON object", make_file("[1]", ""));
+  expect_safetensors_refused("not valid JSON", make_file("{\"a\":", ""));
 }
 
 TEST(Safetensors, RefusesHeadersThatAreBombs) {
-  expect_refused("nested more than", make_file("{\"a\":" + std::string(1000000, '['), ""));
-  expect_refused("invalid UTF-8", make_file("{\"\xff\":1}", ""));
+  expect_safetensors_refused("nested more than", make_file("{\"a\":" + std::string(1000000, '['), ""));
+  expect_safetensors_refused("invalid UTF-8", make_file("{\"\xff\":1}", ""));
 }
 
 TEST(Safetensors, RefusesATensorTwice) {
-  expect_refused("the name 'a' stands twice",
-                 make_file(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                           R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-                           "xy"));
+  expect_safetensors_refused("the name 'a' stands twice",
+                             make_file(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                       R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                                       "xy"));
 }
 
 TEST(Safetensors, RefusesOverlappingTensors) {
-  expect_refused("tensors overlap", make_file(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-                                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
-                                              "012345"));
+  expect_safetensors_refused("tensors overlap",
+                             make_file(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                                       R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
+                                       "012345"));
 }
 
 TEST(Safetensors, RefusesHolesAndTrailingBytes) {
-  expect_refused("a hole", make_tensor("U8", "[2]", "[1,3]", 3));
-  expect_refused("1 bytes after the last tensor", make_tensor("U8", "[2]", "[0,2]", 3));
-  expect_refused("4 bytes after the last tensor", make_file("{}", "1234"));
+  expect_safetensors_refused("a hole", make_tensor("U8", "[2]", "[1,3]", 3));
+  expect_safetensors_refused("1 bytes after the last tensor", make_tensor("U8", "[2]", "[0,2]", 3));
+  expect_safetensors_refused("4 bytes after the last tensor", make_file("{}", "1234"));
 }
 
 TEST(Safetensors, RefusesOffsetsOutsideTheData) {
-  expect_refused("data_offsets [0, 8] do not lie within", make_tensor("F32", "[2]", "[0,8]", 7));
-  expect_refused("data_offsets [4, 0]", make_tensor("F32", "[1]", "[4,0]", 4));
-  expect_refused("do not lie within", make_tensor("F32", "[1]", "[0,9223372036854775807]", 4));
-  expect_refused("'data_offsets' is not a list", make_tensor("F32", "[1]", "[0,18446744073709551615]", 4));
-  expect_refused("'data_offsets' is not a list", make_tensor("F32", "[1]", "[-4,0]", 4));
-  expect_refused("do not lie within", make_tensor("F32", "[1]", "[0]", 4));
-  expect_refused("'data_offsets' is not a list", make_tensor("F32", "[1]", "\"0-4\"", 4));
+  expect_safetensors_refused("data_offsets [0, 8] do not lie within", make_tensor("F32", "[2]", "[0,8]", 7));
+  expect_safetensors_refused("data_offsets [4, 0]", make_tensor("F32", "[1]", "[4,0]", 4));
+  expect_safetensors_refused("do not lie within", make_tensor("F32", "[1]", "[0,9223372036854775807]", 4));
+  expect_safetensors_refused("'data_offsets' is not a list",
+                             make_tensor("F32", "[1]", "[0,18446744073709551615]", 4));
+  expect_safetensors_refused("'data_offsets' is not a list", make_tensor("F32", "[1]", "[-4,0]", 4));
+  expect_safetensors_refused("do not lie within", make_tensor("F32", "[1]", "[0]", 4));
+  expect_safetensors_refused("'data_offsets' is not a list", make_tensor("F32", "[1]", "\"0-4\"", 4));
 }
 
 TEST(Safetensors, RefusesSizesThatAreNotShapeTimesDtype) {
-  expect_refused("8 bytes where shape [3] of F32 takes 12", make_tensor("F32", "[3]", "[0,8]", 8));
-  expect_refused("where shape [1] of U8 takes 1", make_tensor("U8", "[1]", "[0,2]", 2));
+  expect_safetensors_refused("8 bytes where shape [3] of F32 takes 12",
+                             make_tensor("F32", "[3]", "[0,8]", 8));
+  expect_safetensors_refused("where shape [1] of U8 takes 1", make_tensor("U8", "[1]", "[0,2]", 2));
 }
 
 TEST(Safetensors, RefusesImpossibleShapes) {
-  expect_refused("'shape' is not a list", make_tensor("F32", "[-1]", "[0,4]", 4));
-  expect_refused("'shape' is not a list", make_tensor("F32", "[1.0]", "[0,4]", 4));
-  expect_refused("'shape' is not a list", make_tensor("F32", "[18446744073709551615]", "[0,4]", 4));
-  expect_refused("negative or too large", make_tensor("U8", "[4294967296,4294967296]", "[0,0]", 0));
-  expect_refused("negative or too large", make_tensor("U8", "[9223372036854775807,3,0]", "[0,0]", 0));
-  expect_refused("is too large", make_tensor("F64", "[9223372036854775807]", "[0,4]", 4));
+  expect_safetensors_refused("'shape' is not a list", make_tensor("F32", "[-1]", "[0,4]", 4));
+  expect_safetensors_refused("'shape' is not a list", make_tensor("F32", "[1.0]", "[0,4]", 4));
+  expect_safetensors_refused("'shape' is not a list",
+                             make_tensor("F32", "[18446744073709551615]", "[0,4]", 4));
+  expect_safetensors_refused("negative or too large",
+                             make_tensor("U8", "[4294967296,4294967296]", "[0,0]", 0));
+  expect_safetensors_refused("negative or too large",
+                             make_tensor("U8", "[9223372036854775807,3,0]", "[0,0]", 0));
+  expect_safetensors_refused("is too large", make_tensor("F64", "[9223372036854775807]", "[0,4]", 4));
   std::string many = "1";
   for (int i = 0; i < 64; ++i) many += ",1";
-  expect_refused("at most 64", make_tensor("U8", "[" + many + "]", "[0,1]", 1));
+  expect_safetensors_refused("at most 64", make_tensor("U8", "[" + many + "]", "[0,1]", 1));
 }
 
 TEST(Safetensors, RefusesUnknownDtypesByName) {
-  expect_refused("dtype 'F8_E4M3' is not known", make_tensor("F8_E4M3", "[1]", "[0,1]", 1));
-  expect_refused("dtype 'Q4_0' is not known", make_tensor("Q4_0", "[32]", "[0,18]", 18));
-  expect_refused("dtype '(none)' is not known", make_file(R"({"a":{"shape":[],"data_offsets":[0,0]}})", ""));
+  expect_safetensors_refused("dtype 'F8_E4M3' is not known", make_tensor("F8_E4M3", "[1]", "[0,1]", 1));
+  expect_safetensors_refused("dtype 'Q4_0' is not known", make_tensor("Q4_0", "[32]", "[0,18]", 18));
+  expect_safetensors_refused("dtype '(none)' is not known",
+                             make_file(R"({"a":{"shape":[],"data_offsets":[0,0]}})", ""));
 }
 
 TEST(Safetensors, RefusesMembersOfTheWrongKind) {
-  expect_refused("no JSON object", make_file(R"({"a":3})", ""));
-  expect_refused("'shape' is not a list", make_file(R"({"a":{"dtype":"F32","data_offsets":[0,0]}})", ""));
-  expect_refused("'__metadata__' is not an object of strings", make_file(R"({"__metadata__":{"a":1}})", ""));
-  expect_refused("'__metadata__' is not an object of strings", make_file(R"({"__metadata__":[]})", ""));
+  expect_safetensors_refused("no JSON object", make_file(R"({"a":3})", ""));
+  expect_safetensors_refused("'shape' is not a list",
+                             make_file(R"({"a":{"dtype":"F32","data_offsets":[0,0]}})", ""));
+  expect_safetensors_refused("'__metadata__' is not an object of strings",
+                             make_file(R"({"__metadata__":{"a":1}})", ""));
+  expect_safetensors_refused("'__metadata__' is not an object of strings",
+                             make_file(R"({"__metadata__":[]})", ""));
 }
 
 TEST(Safetensors, RefusesEveryTruncationOfARealFile) {

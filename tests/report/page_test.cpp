@@ -178,6 +178,18 @@ TEST(ComparisonPage, FindsWhatTheNumbersSay) {
   EXPECT_EQ(to_json(small_record())["findings"].size(), findings.size());
 }
 
+// Tokens of two tokenizers are not alike: their losses are compared by the byte, and that is said.
+TEST(ComparisonPage, ComparesLossesOfTwoTokenizersByTheByte) {
+  ComparisonRecord record = small_record();
+  record.compared.models[0].vocabulary = "one", record.compared.models[1].vocabulary = "another";
+  record.compared.models[0].loss.bits_per_byte = 1.25, record.compared.models[1].loss.bits_per_byte = 1.5;
+  EXPECT_THAT(list_findings(record)[0],
+              HasSubstr("its loss is 1.500 bits per byte against 1.250 (+0.250; their tokenizers differ)"));
+  const std::string html = make_comparison_page(record).sections[0].html;
+  EXPECT_THAT(html, HasSubstr("bits per byte (two tokenizers)"));
+  EXPECT_THAT(html, Not(HasSubstr("nats per token")));
+}
+
 TEST(ComparisonPage, HoldsEveryFurtherModelAgainstTheFirst) {
   ComparisonRecord record = small_record();
   record.compared.models.push_back(small_model("sparser", 3.5, 0.01, {0.5, 0}));

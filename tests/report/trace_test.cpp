@@ -208,6 +208,8 @@ TEST(TraceFigure, SaysHowManyHeadsInOneLine) {
   EXPECT_EQ(explain_in_one_line(explanation, 2), "3 heads carry 80 % of key 5 -> query 8: L11H7, L10H1, ...");
   explanation.needed = 1;
   EXPECT_EQ(explain_in_one_line(explanation, 2), "1 head carries 80 % of key 5 -> query 8: L11H7");
+  EXPECT_EQ(explain_in_one_line(explanation, 2, {"a", "b", "c", "d", "e", " large", "f", "g", " is"}),
+            "1 head carries 80 % of key 5 ·large -> query 8 ·is: L11H7");
 }
 
 ModelTrace make_trace(const std::string& title, const std::string& answer) {
@@ -250,14 +252,33 @@ TEST(TraceFigure, SaysWhatAGraphIsWorth) {
       "loss 3.000 nats, with all MLPs replaced 4.500; the answer's probability 60.00 %, replaced 10.00 %");
 }
 
-TEST(TraceFigure, GroupsNodesByTokenAndLayersWithAnswersOnTop) {
+TEST(TraceFigure, DrawsSupernodesByTokenAndLayersWithAnswersOnTop) {
   const TraceGraph graph = make_graph();
   const draw::TracePanel panel = make_trace_panel({"model", &graph, {}, kLabels});
   EXPECT_THAT(panel.rows, ElementsAre("tokens", "layer 0", "layer 1", "layer 2", "layer 3", "answer"));
   ASSERT_EQ(panel.boxes.size(), 7u);  // two tokens, feature, error, MLP, two answers; no bias
-  EXPECT_THAT(panel.boxes[2].lines, ElementsAre("L1F77 ·big"));
+  EXPECT_THAT(panel.boxes[2].lines, ElementsAre("on ·big", "L1F77"));
+  EXPECT_THAT(panel.boxes[3].lines, ElementsAre("errors", "L3"));
   EXPECT_EQ(panel.boxes[2].row, 2);
   EXPECT_THAT(panel.boxes[5].lines, ElementsAre("·small", "60.0 %"));
+}
+
+TEST(TraceFigure, TellsTheStrongestMovesInWords) {
+  const TraceGraph graph = make_graph();
+  const draw::TracePanel panel = make_trace_panel({"model", &graph, {}, kLabels});
+  EXPECT_EQ(tell_moves(panel, 3),
+            "large (layer 1, on ·big) raises the answer ·small by L2H1 80 %, L3H0 20 %.");
+  EXPECT_EQ(panel.caption, tell_moves(panel, 3));
+}
+
+TEST(TraceGraphJson, SupernodesStandWhereViewersLookForThem) {
+  const TraceGraph graph = make_graph();
+  TraceGraphOrigin origin;
+  origin.supernodes = group_nodes(graph, kLabels, {});
+  const nlohmann::json groups = make_trace_graph(graph, origin, kLabels)["qParams"]["supernodes"];
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[0], (nlohmann::json{"on ' big'", "1_77_0"}));
+  EXPECT_EQ(groups[1], (nlohmann::json{"errors of layers 3", "error_3_1"}));
 }
 
 TEST(TraceFigure, LinksAreSharesOfWhatReachesTheAnswer) {
@@ -288,7 +309,7 @@ TEST(TraceFigure, LongPromptsKeepTheirStrongestGroups) {
   const draw::TracePanel panel = make_trace_panel({"model", &graph, {}, {}});
   EXPECT_EQ(panel.rows.size(), 8u);  // tokens, six ranges of five layers, the answer
   EXPECT_EQ(panel.rows[1], "layers 0–4");
-  EXPECT_EQ(panel.boxes.size(), 40u + 16u);
+  EXPECT_EQ(panel.boxes.size(), 40u + 18u);
 }
 
 }  // namespace

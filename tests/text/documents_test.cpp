@@ -221,6 +221,24 @@ TEST(TokenShards, RefuseWhatDoesNotAddUp) {
   refused("document_bytes has 1 numbers for 2", [](RawShard& s) { s.bytes.pop_back(); });
 }
 
+TEST(TokenShards, OfAnotherTokenizerAreRefused) {
+  const TestFolder folder;
+  const auto refused = [&](const std::string& words, const std::function<void(RawShard&)>& change) {
+    RawShard shard;
+    change(shard);
+    const auto path = shard.write(folder);
+    expect_bad_input("made with another tokenizer (" + words, [&] { token_documents_of({path}); });
+  };
+  refused("of 601 tokens", [](RawShard& s) { s.metadata["vocabulary"] = "601"; });
+  refused("its tokens are others", [](RawShard& s) { s.metadata["vocabulary_hash"] = "0123456789abcdef"; });
+  refused("its documents have other lengths", [](RawShard& s) { s.bytes = {200, 100}; });
+  RawShard same;
+  same.metadata["vocabulary"] = "600";
+  same.metadata["vocabulary_hash"] = hash_vocabulary(small_tokenizer());
+  same.bytes = {200, 100};  // as a normaliser may have it: the hash is what counts
+  EXPECT_EQ(token_documents_of({same.write(folder)}).size(), 2u);
+}
+
 TEST(TokenBlocks, CoverTheStreamEachWithItsNextToken) {
   const TestFolder folder;
   const auto file =

@@ -246,6 +246,7 @@ TEST_F(TrainingLoop, ACheckpointOfOlderGateNoiseIsRefusedByName) {
   EXPECT_EQ(state.at("noise"), 2);
   state.erase("noise");
   std::ofstream(file) << state.dump();
+  fs::remove(file.parent_path() / "SHA256SUMS");  // the older program wrote none
   options.resume = true;
   options.steps = 6;
   expect_failure(Error::Kind::kInput, "gate noise 1, but this program draws noise 2",
@@ -347,6 +348,87 @@ TEST(CheckpointFolder, KeepsTheNewestTwoAndIgnoresUnfinishedOnes) {
   EXPECT_EQ(checkpoints.latest(), 30);
   at::Tensor wrong = at::zeros({4});
   EXPECT_THROW(checkpoints.read_tensors(30, {{"x", wrong}}), Error);
+}
+
+// Three checkpoints that each hold their step.
+CheckpointFolder save_steps(const fs::path& folder) {
+  CheckpointFolder checkpoints(folder, 3);
+  for (const int64_t step : {10, 20, 30})
+    checkpoints.save(step, {{"x", at::full({300}, static_cast<double>(step), at::kFloat)}}, {{"step", step}});
+  return checkpoints;
+}
+
+void flip_byte(const fs::path& file, int64_t at) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(at);
+  const char byte = static_cast<char>(stream.get() ^ 1);
+  stream.seekp(at);
+  stream.put(byte);
+}
+
+TEST(CheckpointFolder, ABrokenNewestOneFallsBackToTheOneBefore) {
+  set_quiet(true);
+  const std::vector<std::function<void(const fs::path&)>> damages = {
+      [](const fs::path& step) { flip_byte(step / "state.safetensors", 700); },
+      [](const fs::path& step) { flip_byte(step / "state.json", 3); },
+      [](const fs::path& step) { fs::resize_file(step / "state.safetensors", 100); },
+      [](const fs::path& step) { fs::resize_file(step / "SHA256SUMS", 10); },
+      [](const fs::path& step) { fs::remove(step / "state.json"); },
+      [](const fs::path& step) { fs::remove_all(step), fs::create_directories(step); },
+  };
+  for (const auto& damage : damages) {
+    const TestFolder scratch;
+    const fs::path folder = scratch / "checkpoints";
+    CheckpointFolder checkpoints = save_steps(folder);
+    damage(folder / "step-00000030");
+    checkpoints.recover();
+    EXPECT_EQ(checkpoints.latest(), 20);
+    EXPECT_EQ(read_whole(folder / "latest"), "step-00000020\n");
+    EXPECT_TRUE(fs::exists(folder / "step-00000030.broken"));
+    checkpoints.save(30, {{"x", at::ones({3})}}, {{"step", 30}});  // the name is free again
+    EXPECT_EQ(checkpoints.read_state(30).at("step"), 30);
+    EXPECT_FALSE(fs::exists(folder / "step-00000030.broken"));
+  }
+}
+
+TEST(CheckpointFolder, WhereNoneIsWholeNothingIsChanged) {
+  const TestFolder scratch;
+  const fs::path folder = scratch / "checkpoints";
+  const CheckpointFolder checkpoints = save_steps(folder);
+  for (const char* step : {"step-00000010", "step-00000020", "step-00000030"})
+    flip_byte(folder / step / "state.safetensors", 700);
+  expect_bad_input("no checkpoint is whole (step 30", [&] { checkpoints.recover(); });
+  EXPECT_EQ(checkpoints.latest(), 30);
+}
+
+TEST(CheckpointFolder, LatestIsRepairedAfterAKillBeforeItWasWritten) {
+  const TestFolder scratch;
+  const fs::path folder = scratch / "checkpoints";
+  const CheckpointFolder checkpoints = save_steps(folder);
+  for (const char* text : {"step-00000020\n", "step-00000099\n", ""}) {
+    std::ofstream(folder / "latest") << text;
+    checkpoints.recover();
+    EXPECT_EQ(read_whole(folder / "latest"), "step-00000030\n");
+  }
+}
+
+TEST(CheckpointFolder, OnesOfAnOlderProgramHaveNoSumsAndAreTaken) {
+  const TestFolder scratch;
+  const CheckpointFolder checkpoints = save_steps(scratch / "checkpoints");
+  fs::remove(scratch / "checkpoints" / "step-00000030" / "SHA256SUMS");
+  checkpoints.recover();
+  EXPECT_EQ(checkpoints.latest(), 30);
+}
+
+TEST_F(TrainingLoop, ARunWhoseNewestCheckpointBrokeEndsAtTheSameBits) {
+  TinyRun whole(folder_), broken(folder_), resumed(folder_);
+  whole.run(tiny_options(folder_ / "whole"));
+  LoopOptions options = tiny_options(folder_ / "broken");
+  broken.run(options);
+  flip_byte(folder_ / "broken/checkpoints/step-00000012/state.safetensors", 5000);
+  options.resume = true;
+  resumed.run(options);
+  EXPECT_TRUE(at::equal(resumed.weights.masters(), whole.weights.masters()));
 }
 
 }  // namespace

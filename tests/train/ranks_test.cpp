@@ -301,11 +301,13 @@ TEST(LostRank, EndsTheOthersAtOnceWhereItsConnectionsClose) {
 
 TEST(LostRank, EndsTheOthersAfterATimeWhereItIsSilent) {
   setenv("OPENWORK_RANK_TIMEOUT", "2", 1);
-  const auto [codes, seconds] = lose_one(SIGSTOP, 1);
+  for (const int victim : {0, 1, 2}) {  // the first serves the store by which silence is noticed
+    const auto [codes, seconds] = lose_one(SIGSTOP, victim);
+    EXPECT_THAT(codes, ElementsAre(1, 1)) << victim;
+    EXPECT_GT(seconds, 1) << victim;
+    EXPECT_LT(seconds, 20) << victim;
+  }
   unsetenv("OPENWORK_RANK_TIMEOUT");
-  EXPECT_THAT(codes, ElementsAre(1, 1));
-  EXPECT_GT(seconds, 1);
-  EXPECT_LT(seconds, 20);
 }
 
 TEST(LostRank, ARankThatNeverComesIsAnErrorOfTheOthers) {

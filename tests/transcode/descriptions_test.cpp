@@ -93,6 +93,19 @@ TEST(Descriptions, ABadFileIsRefusedInOneLine) {
   }
 }
 
+TEST(Descriptions, AContextWhosePeakLiesOutsideIsRefused) {
+  for (const int64_t peak : {-1, 3}) {
+    const TestFolder folder;
+    save_descriptions(folder.path(),
+                      {"tiny", "abc", 100, {{{2.5, 0.25, {{{1, 2, 3}, {0, 2.5, 0}, peak}}, {7}, {8}}}, {}}});
+    EXPECT_THROW(load_descriptions(folder.path()), Error) << peak;
+  }
+  const TestFolder folder;
+  save_descriptions(folder.path(),
+                    {"tiny", "abc", 100, {{{2.5, 0.25, {{{1, 2, 3}, {2.5}, 0}}, {7}, {8}}}, {}}});
+  EXPECT_THROW(load_descriptions(folder.path()), Error) << "one activation of three tokens";
+}
+
 TEST(Descriptions, IndexPairsLayerAndFeatureAsCircuitTracerDoes) {
   EXPECT_EQ(pair_index(0, 0), 0);
   EXPECT_EQ(pair_index(1, 0), 1);

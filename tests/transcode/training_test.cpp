@@ -2,13 +2,10 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include "base/progress.h"
 #include "io/json.h"
 #include "train/checkpoint.h"
 #include "train/rank_processes.h"
-#include "train/run_fixture.h"
-#include "transcode/measure_transcoders.h"
-#include "transcode/train_transcoders.h"
+#include "transcode/tiny_training.h"
 #include "transcode/transcoder_files.h"
 
 namespace openwork {
@@ -17,61 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 using testing::Each;
 
-class TranscoderTraining : public testing::Test {
- protected:
-  TranscoderTraining() : model(load_model("tests/data/gpt2")), batches(write_tokens(folder), 16, 3) {
-    set_quiet(true);
-  }
-  ~TranscoderTraining() override { set_quiet(false); }
-
-  TranscodeOptions tiny(const std::string& name, int64_t steps = 12) const {
-    TranscodeOptions options;
-    options.features = 48, options.k = 8;
-    options.folder = folder / name;
-    options.seed = 3, options.batch = 8, options.steps = steps;
-    options.log_every = 3, options.checkpoint_every = 5;
-    options.learning_rate = 5e-3;
-    return options;
-  }
-
-  TranscodeResult train(const TranscodeOptions& options) {
-    return train_transcoders(model, batches, options);
-  }
-
-  // On the tokens it was trained on, which a text of 97 made-up words is all there is.
-  TranscoderQuality measure(const Transcoders& transcoders) {
-    TokenBlocks blocks;
-    blocks.context = 16, blocks.count = 60;
-    const Tensor ids = batches.read(0, 61).narrow(1, 0, 16).flatten();
-    blocks.tokens.assign(ids.data_ptr<int64_t>(), ids.data_ptr<int64_t>() + 60 * 16 + 1);
-    blocks.document.assign(blocks.tokens.size(), 0);
-    Ranks alone;
-    return measure_transcoders(model, transcoders, blocks, alone);
-  }
-
-  TestFolder folder;
-  Transformer model;
-  Batches batches;
-};
-
-void expect_same(const Transcoders& a, const Transcoders& b, double tolerance) {
-  ASSERT_EQ(a.layers.size(), b.layers.size());
-  for (size_t n = 0; n < a.layers.size(); ++n) {
-    const auto near = [&](const Tensor& x, const Tensor& y) {
-      return tolerance == 0 ? at::equal(x, y) : at::allclose(x, y, tolerance, tolerance);
-    };
-    EXPECT_TRUE(near(a.layers[n].encoder, b.layers[n].encoder)) << n;
-    EXPECT_TRUE(near(a.layers[n].encoder_bias, b.layers[n].encoder_bias)) << n;
-    EXPECT_TRUE(near(a.layers[n].decoder, b.layers[n].decoder)) << n;
-    EXPECT_TRUE(near(a.layers[n].threshold, b.layers[n].threshold)) << n;
-  }
-}
+class TranscoderTraining : public TinyTranscoders {};
 
 // The gradients written out are those of autograd, dead features and token weights included.
 TEST_F(TranscoderTraining, GradientsAreThoseOfAutograd) {
   at::manual_seed(2);
   for (const TranscoderKind kind : {TranscoderKind::kPerLayer, TranscoderKind::kCrossLayer}) {
-    const TranscoderShape shape{kind, 3, 10, 4};
+    const TranscoderShape shape{kind, 3, 10, 4, kind == TranscoderKind::kPerLayer};
     const Tensor flat = at::randn({shape.numbers()}, at::kDouble).set_requires_grad(true);
     const ScaledActivations x{at::randn({3, 7, 4}, at::kDouble), at::randn({3, 7, 4}, at::kDouble),
                               at::rand({3, 7}, at::kDouble)};
@@ -86,8 +35,8 @@ TEST_F(TranscoderTraining, GradientsAreThoseOfAutograd) {
     const Tensor before =
         at::baddbmm(parts.encoder_bias.unsqueeze(1), x.inputs, parts.encoder.transpose(1, 2));
     const Tensor features = before * (before.detach() > threshold.view({-1, 1, 1}));
-    const Tensor error =
-        decode_all(shape, parts.decoder, features) + parts.decoder_bias.unsqueeze(1) - x.outputs;
+    Tensor error = decode_all(shape, parts.decoder, features) + parts.decoder_bias.unsqueeze(1) - x.outputs;
+    if (shape.skip) error = error + at::bmm(x.inputs, parts.skip.transpose(1, 2));
     const Tensor loss = (error.square().sum(-1) * x.weights / scales.variance.unsqueeze(1)).mean(1).sum();
     (loss * 4).backward();
     EXPECT_NEAR(sums.error.sum().item<double>(), loss.item<double>(), 1e-4);

@@ -8,6 +8,7 @@
 
 #include "analyze/circuits/curve_sizes.h"
 #include "base/error.h"
+#include "base/interval_text.h"
 
 namespace openwork {
 namespace {
@@ -112,7 +113,7 @@ void finish_curve(CircuitCurve& curve, const KeepFirst& keep_first, double thres
   const auto interval_of = [&](const auto& quantity) {
     std::vector<double> values;
     for (const CurveReading& draw : draws) values.push_back(static_cast<double>(quantity(draw)));
-    return percentiles(std::move(values));
+    return curve.all.size() < 2 ? kNoInterval : percentiles(std::move(values));
   };
   const auto interval_at = [&](size_t n) {
     return interval_of([n](const CurveReading& draw) { return draw.counts[n]; });

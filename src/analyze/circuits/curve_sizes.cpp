@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "base/interval_text.h"
 #include "base/philox.h"
 
 namespace openwork {
@@ -62,7 +63,7 @@ class PairedReadings {
  public:
   PairedReadings(const std::vector<CircuitCurve>& dense, const std::vector<CircuitCurve>& sparse,
                  const std::vector<double>& levels, uint64_t seed)
-      : seed_(seed) {
+      : seed_(seed), one_prompt_(!dense.empty() && dense.front().all.size() < 2) {
     for (size_t n = 0; n < dense.size(); ++n) {
       dense_.push_back(resample_curve(dense[n], levels, mix_seed(seed, n), kCurveDraws));
       sparse_.push_back(resample_curve(sparse[n], levels, mix_seed(seed, n), kCurveDraws));
@@ -82,6 +83,7 @@ class PairedReadings {
 
   Interval resample(const Quantity& quantity, const std::function<double(double, double)>& join) const {
     const size_t seeds = dense_.size();
+    if (seeds == 1 && one_prompt_) return kNoInterval;
     std::vector<double> values;
     for (size_t draw = 0; draw < static_cast<size_t>(kCurveDraws); ++draw) {
       double dense = 0, sparse = 0;
@@ -97,6 +99,7 @@ class PairedReadings {
 
  private:
   uint64_t seed_;
+  bool one_prompt_;
   std::vector<std::vector<CurveReading>> dense_, sparse_;        // [seed][draw]
   std::vector<std::pair<CurveReading, CurveReading>> measured_;  // [seed]
 };

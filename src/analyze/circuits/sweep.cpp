@@ -77,13 +77,17 @@ std::vector<PromptMetrics> run_sweep(AblationRunner& runner, const std::vector<s
       to_run.push_back(interventions[n]);
     }
   }
-  if (advance) advance(interventions.size() - open.size());
+  const auto tell = [&](size_t more) {
+    if (advance) advance(more);
+    if (sweep.advance) sweep.advance(more);
+  };
+  tell(interventions.size() - open.size());
   runner.run(to_run, [&](const std::vector<size_t>& indices, const std::vector<PromptMetrics>& metrics) {
     for (size_t n = 0; n < indices.size(); ++n) {
       results[open[indices[n]]] = metrics[n];
       sweep.add(names[open[indices[n]]], metrics[n]);
     }
-    if (advance) advance(indices.size());
+    tell(indices.size());
     sweep.stop_where_asked();
   });
   return results;

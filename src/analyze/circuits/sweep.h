@@ -40,6 +40,9 @@ class Sweep {
   // The signal that ends the sweep after saving it, 0 while there is none.
   std::function<int()> stop_signal;
 
+  // Is told after each pass how many more interventions are done; those known already count too.
+  std::function<void(size_t)> advance;
+
  private:
   bool writes() const { return !path_.empty() && (!ranks_ || ranks_->is_first()); }
   std::string read_kept() const;

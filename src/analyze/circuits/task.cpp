@@ -174,8 +174,7 @@ void refuse_tokenizer(const std::string& task, const std::string& why) {
   fail_input(why, "task " + task, "use another task, or a JSONL file of prompts that suit this tokenizer");
 }
 
-Task make_copy_task(const TaskVocabulary& vocabulary, int64_t prompts, uint64_t seed) {
-  // Every ordinary token is drawn from; those that a tokenizer keeps for itself say too much.
+std::vector<int64_t> ordinary_tokens(const TaskVocabulary& vocabulary) {
   std::vector<int64_t> ordinary;
   for (int64_t id = 0; id < vocabulary.size; ++id) {
     if (id == vocabulary.begin_token) continue;
@@ -187,6 +186,11 @@ Task make_copy_task(const TaskVocabulary& vocabulary, int64_t prompts, uint64_t 
       continue;
     ordinary.push_back(id);
   }
+  return ordinary;
+}
+
+Task make_copy_task(const TaskVocabulary& vocabulary, int64_t prompts, uint64_t seed) {
+  const std::vector<int64_t> ordinary = ordinary_tokens(vocabulary);
   TaskRandom random(mix_seed(seed, 1));
   const int64_t begin = vocabulary.copy_begins ? 1 : 0;
   Task task{.half = kCopyHalf};

@@ -1,5 +1,5 @@
 // What the makers of tasks share: a stream of random choices, and words looked up in a tokenizer. Only the
-// task*.cpp files include this.
+// task*.cpp files and the tests of the suite (analyze/capability) include this.
 #pragma once
 #include <optional>
 #include <string>
@@ -40,6 +40,9 @@ std::vector<std::string> single_token_words(const Tokenizer& tokenizer, const st
 
 // A text's tokens behind the beginning tokens.
 std::vector<int64_t> task_tokens(const TaskVocabulary& vocabulary, std::string_view text);
+
+// Every ordinary token: those that a tokenizer keeps for itself say too much to be drawn from.
+std::vector<int64_t> ordinary_tokens(const TaskVocabulary& vocabulary);
 
 const Tokenizer& need_tokenizer(const TaskVocabulary& vocabulary, const std::string& task);
 

@@ -9,6 +9,7 @@
 
 #include "analyze/heads/head_classes.h"
 #include "analyze/heads/pattern_numbers.h"
+#include "analyze/heads/value_norms.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/philox.h"
@@ -21,25 +22,13 @@ Tensor to_host(const Tensor& x) {
   return x.to(at::kCPU, at::kFloat).contiguous();
 }
 
-// |v_j W_O| of every head and key: [H, T].
-Tensor value_norms(const Transformer& model, int64_t index, const Tensor& values) {
-  const ModelConfig& config = model.config();
-  const Tensor by_head = model.layer(index).attention_output.matrix().t().reshape(
-      {config.heads, config.head_size, config.width});
-  std::vector<Tensor> norms;
-  for (int64_t head = 0; head < config.heads; ++head) {
-    const Tensor v = values[0].select(1, head / config.group_size());  // [T, d]
-    norms.push_back(at::matmul(v, by_head[head]).to(at::kFloat).norm(2, -1));
-  }
-  return to_host(at::stack(norms));
-}
-
 using Measure = std::function<void(int64_t head, const HeadPattern& pattern)>;
 
 // Lays taps into every layer that call `measure` for each head as soon as its pattern is there. What a layer
 // needs until then (its values, its gates) is held in `held` and dropped with the pattern.
 struct HeldLayer {
-  Tensor norms, gate;
+  Tensor norms;  // [H, T]
+  Tensor gate;   // [H, T, T]
 };
 void tap_patterns(const Transformer& model, bool with_values, HeldLayer& held, const Measure& measure,
                   Taps& taps) {
@@ -47,7 +36,7 @@ void tap_patterns(const Transformer& model, bool with_values, HeldLayer& held, c
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     if (with_values) {
       taps.read({Site::kValue, layer},
-                [&, layer](const Tensor& v) { held.norms = value_norms(model, layer, v); });
+                [&, layer](const Tensor& v) { held.norms = to_host(value_norms(model, layer, v)[0]); });
     }
     if (config.gate != GateKind::kNone) {
       taps.read({Site::kGate, layer}, [&](const Tensor& z) { held.gate = to_host(z[0]); });

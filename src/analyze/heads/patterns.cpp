@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "analyze/heads/value_norms.h"
 #include "base/parallel.h"
 
 namespace openwork {
@@ -22,12 +23,17 @@ int64_t choose_batch(const ModelConfig& config, int64_t tokens) {
 }
 
 // Runs every batch through one layer; the sum of its patterns [H, T, T].
-Tensor run_layer_summing(const Transformer& model, int64_t layer, std::vector<Tensor>& streams) {
+Tensor run_layer_summing(const Transformer& model, int64_t layer, PatternWeights weights,
+                         std::vector<Tensor>& streams) {
   Tensor sum;
   for (Tensor& stream : streams) {
     Taps taps;
+    Tensor norms;  // [B, H, T], of the keys; undefined: entries are attention
+    if (weights == PatternWeights::kValue)
+      taps.read({Site::kValue, layer}, [&](const Tensor& v) { norms = value_norms(model, layer, v); });
     taps.read({Site::kPattern, layer}, [&](const Tensor& pattern) {  // [B, H, T, T]
-      const Tensor part = pattern.to(at::kFloat).sum(0);
+      const Tensor entries = pattern.to(at::kFloat);
+      const Tensor part = (norms.defined() ? entries * norms.unsqueeze(2) : entries).sum(0);
       sum = sum.defined() ? sum + part : part;
     });
     ForwardOptions options;
@@ -47,15 +53,17 @@ void keep_strongest(std::vector<PatternCell>& kept, size_t most, const PatternCe
 }  // namespace
 
 void visit_patterns(const Transformer& model, const Tensor& ids,
-                    const std::function<void(const PatternView&)>& visit) {
+                    const std::function<void(const PatternView&)>& visit, PatternWeights weights) {
   const at::NoGradGuard no_grad;
   const int64_t prompts = ids.size(0), tokens = ids.size(1), heads = model.config().heads;
   std::vector<Tensor> streams;
   for (const Tensor& batch : ids.split(choose_batch(model.config(), tokens)))
     streams.push_back(model.embed(batch));
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
-    const Tensor mean =
-        run_layer_summing(model, layer, streams).div(static_cast<double>(prompts)).to(at::kCPU).contiguous();
+    const Tensor mean = run_layer_summing(model, layer, weights, streams)
+                            .div(static_cast<double>(prompts))
+                            .to(at::kCPU)
+                            .contiguous();
     const float* data = mean.const_data_ptr<float>();
     parallel_for(static_cast<size_t>(heads), [&](size_t head) {
       const auto size = static_cast<size_t>(tokens * tokens);

@@ -22,10 +22,14 @@ struct PatternView {
   float at(int64_t query, int64_t key) const { return values[static_cast<size_t>(query * tokens + key)]; }
 };
 
+// What an entry is: A[i,j] itself, or A[i,j] |v_j W_O|, which is how much the head moves from j to i.
+enum class PatternWeights { kAttention, kValue };
+
 // `visit` sees every head once, the heads of a layer on several threads at a time, layers in order.
 // ids [B, T].
 void visit_patterns(const Transformer& model, const Tensor& ids,
-                    const std::function<void(const PatternView&)>& visit);
+                    const std::function<void(const PatternView&)>& visit,
+                    PatternWeights weights = PatternWeights::kAttention);
 
 struct PatternCell {
   int64_t query = 0, key = 0;

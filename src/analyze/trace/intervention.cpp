@@ -1,11 +1,12 @@
-// A node or head set to so many times what it was, and what becomes of the first target's logit:
-// Tracer::intervene. The model itself is run again, by taps: once with patterns, norm scales and all other
-// nodes held as they were, which the graph's direct effect must predict, and once with everything free to
-// follow.
+// Nodes or heads set to so many times what they were, and what becomes of the first target's logit:
+// Tracer::intervene. The model itself is run again, a change to each run of a batch, by taps: once with
+// patterns, norm scales and all other nodes held as they were, which the graph's direct effect must predict,
+// and once with everything free to follow.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "analyze/trace/trace_state.h"
@@ -15,13 +16,21 @@
 namespace openwork {
 namespace {
 
-// What the intervention adds to the stream, and where; or the head whose z is multiplied.
+constexpr size_t kChangesAtOnce = 32;
+
+// What one intervention adds to the stream at a token; or the head whose z is multiplied.
 struct Change {
-  Tensor embedding;             // [T, D]; undefined: none
-  std::vector<Tensor> outputs;  // per layer [T, D], added to MLP outputs; undefined: none
+  struct Addition {
+    int64_t layer = -1;  // whose MLP output; -1: the embedding
+    int64_t position = 0;
+    Tensor row;  // [D]
+  };
+  std::vector<Addition> additions;
   std::optional<HeadPlace> head;
   double factor = 1;
+  double predicted = 0, total = 0;
 };
+using Changes = std::vector<Change>;  // one for each run of a batch
 
 // The head a name means; none where it is no head's.
 std::optional<HeadPlace> find_head(const std::string& name, const ModelConfig& config) {
@@ -31,38 +40,79 @@ std::optional<HeadPlace> find_head(const std::string& name, const ModelConfig& c
              fmt::format("the model has {} layers of {} heads", config.layers, config.heads));
 }
 
-Change change_source(const TraceState& state, int64_t column, double factor) {
+Change change_source(TraceState& state, int64_t column, double factor) {
   const FrozenRun& run = state.run;
+  const int64_t position = state.sources.node(column).position;
   Change change;
-  change.outputs.resize(run.layers.size());
-  // A column's row in the pieces of one place, as it stands at its token.
-  const auto add = [&](StreamPoint point, int64_t layer, Tensor& place) {
+  const auto add = [&](StreamPoint point, int64_t layer) {
     for (const SourcePiece& piece : state.sources.pieces_at(point, layer)) {
       const int64_t local = column - piece.first;
       if (local < 0 || local >= piece.count()) continue;
-      if (!place.defined()) place = at::zeros_like(run.embedding);
       const Tensor index = at::tensor({local}, at::kLong).to(run.ids.device());
-      place.index_add_(0, piece.positions.index_select(0, index), piece.rows_of(index) * (factor - 1));
+      change.additions.push_back({layer, position, piece.rows_of(index)[0] * (factor - 1)});
     }
   };
-  add(StreamPoint::kStart, -1, change.embedding);
-  for (int64_t l = 0; l < run.config().layers; ++l)
-    add(StreamPoint::kOutput, l, change.outputs[static_cast<size_t>(l)]);
+  add(StreamPoint::kStart, -1);
+  for (int64_t l = 0; l < run.config().layers; ++l) add(StreamPoint::kOutput, l);
+  const auto effect = [&](EffectPaths paths) {
+    return (factor - 1) * state.answer_effects(paths).sources[column].item<double>();
+  };
+  change.predicted = effect(EffectPaths::kDirect), change.total = effect(EffectPaths::kTotal);
   return change;
 }
 
-void add_change(const Change& change, int64_t layers, Taps& taps) {
-  if (change.embedding.defined()) {
-    taps.replace({Site::kEmbed, -1}, [&change](const Tensor& x) { return x + change.embedding; });
+Change change_head(TraceState& state, HeadPlace head, double factor) {
+  const auto effect = [&](EffectPaths paths) {
+    return (factor - 1) * state.answer_effects(paths).heads[head.layer][head.head].item<double>();
+  };
+  return {.additions = {},
+          .head = head,
+          .factor = factor,
+          .predicted = effect(EffectPaths::kDirect),
+          .total = effect(EffectPaths::kTotal)};
+}
+
+Change find_change(TraceState& state, const NodeChange& wanted) {
+  if (const auto head = find_head(wanted.node, state.run.config()))
+    return change_head(state, *head, wanted.factor);
+  const int64_t column = state.sources.find(wanted.node);
+  if (state.sources.node(column).kind == TraceNodeKind::kBias) {
+    fail_input(fmt::format("{} is a bias", wanted.node), "trace",
+               "change a feature, an MLP, an error, an embedding or a head");
   }
-  for (int64_t l = 0; l < layers && !change.outputs.empty(); ++l) {
-    const Tensor& more = change.outputs[static_cast<size_t>(l)];
-    if (more.defined()) taps.replace({Site::kMlpOut, l}, [&more](const Tensor& x) { return x + more; });
+  return change_source(state, column, wanted.factor);
+}
+
+// Run b of the batch has changes[b]: x [B, T, D] at the embedding (layer -1) or at a layer's MLP output.
+Tensor add_rows(const Changes& changes, int64_t layer, const Tensor& x) {
+  Tensor changed = x.expand({static_cast<int64_t>(changes.size()), -1, -1}).clone();
+  for (size_t b = 0; b < changes.size(); ++b) {
+    for (const Change::Addition& addition : changes[b].additions) {
+      if (addition.layer == layer) changed[static_cast<int64_t>(b)][addition.position].add_(addition.row);
+    }
   }
-  if (change.head) {
-    taps.replace({Site::kZ, change.head->layer}, [&change](const Tensor& z) {
+  return changed;
+}
+
+void add_changes(const Changes& changes, int64_t layers, Taps& taps) {
+  std::vector<bool> written(static_cast<size_t>(layers) + 1), multiplied(written.size());
+  for (const Change& change : changes) {
+    for (const Change::Addition& addition : change.additions)
+      written[static_cast<size_t>(addition.layer + 1)] = true;
+    if (change.head) multiplied[static_cast<size_t>(change.head->layer)] = true;
+  }
+  if (written[0])
+    taps.replace({Site::kEmbed, -1}, [&changes](const Tensor& x) { return add_rows(changes, -1, x); });
+  for (int64_t l = 0; l < layers; ++l) {
+    if (written[static_cast<size_t>(l + 1)])
+      taps.replace({Site::kMlpOut, l}, [&changes, l](const Tensor& x) { return add_rows(changes, l, x); });
+    if (!multiplied[static_cast<size_t>(l)]) continue;
+    taps.replace({Site::kZ, l}, [&changes, l](const Tensor& z) {  // [B, T, H, d]
       Tensor changed = z.clone();
-      changed.select(2, change.head->head).mul_(change.factor);
+      for (size_t b = 0; b < changes.size(); ++b) {
+        if (const auto& head = changes[b].head; head && head->layer == l)
+          changed[static_cast<int64_t>(b)].select(1, head->head).mul_(changes[b].factor);
+      }
       return changed;
     });
   }
@@ -70,7 +120,7 @@ void add_change(const Change& change, int64_t layers, Taps& taps) {
 
 // What a layer reads on the way, for those who compute anew what follows from it.
 struct Inputs {
-  Tensor attention, mlp;  // [1, T, D]
+  Tensor attention, mlp;  // [B, T, D]
 };
 
 // Values are linear in the layer's input where they were not clipped, and stay where they were.
@@ -95,10 +145,11 @@ void freeze(const TraceState& state, std::vector<Inputs>& inputs, Taps& taps) {
   inputs.resize(run.layers.size());
   for (int64_t l = 0; l < run.config().layers; ++l) {
     const FrozenLayer& layer = run.layer(l);
-    taps.replace({Site::kNorm1Scale, l}, [&layer](const Tensor&) { return layer.scale.unsqueeze(0); });
-    taps.replace({Site::kPattern, l}, [&layer](const Tensor&) { return layer.pattern.unsqueeze(0); });
+    taps.replace({Site::kNorm1Scale, l}, [&layer](const Tensor& x) { return layer.scale.expand_as(x); });
+    taps.replace({Site::kPattern, l}, [&layer](const Tensor& x) { return layer.pattern.expand_as(x); });
     if (run.config().norm_placement == NormPlacement::kBefore) {
-      taps.replace({Site::kNorm2Scale, l}, [&layer](const Tensor&) { return layer.mlp_scale.unsqueeze(0); });
+      taps.replace({Site::kNorm2Scale, l},
+                   [&layer](const Tensor& x) { return layer.mlp_scale.expand_as(x); });
     }
     Tensor& input = inputs[static_cast<size_t>(l)].mlp;
     if (run.config().clip_qkv) hold_clipping(run, l, inputs[static_cast<size_t>(l)].attention, taps);
@@ -108,68 +159,66 @@ void freeze(const TraceState& state, std::vector<Inputs>& inputs, Taps& taps) {
       taps.read(transcoder_input(run.config(), state.transcoders->input, l),
                 [&input](const Tensor& x) { input = x; });
     }
-    taps.replace({Site::kMlpOut, l}, [&layer, &input, skip](const Tensor&) {
-      const Tensor held = layer.mlp_out.unsqueeze(0);
+    taps.replace({Site::kMlpOut, l}, [&layer, &input, skip](const Tensor& x) {
+      const Tensor held = layer.mlp_out.expand_as(x);
       return skip.defined() ? held + at::matmul(input - layer.mlp_in, skip.t()) : held;
     });
   }
   taps.replace({Site::kFinalScale, -1},
-               [&run](const Tensor& scale) { return run.final_scale.view_as(scale); });
+               [&run](const Tensor& scale) { return run.final_scale.expand_as(scale); });
 }
 
-double read_logit(const TraceState& state, const Taps& taps) {
+// The first target's logit of each run: [B], on the CPU.
+Tensor read_logits(const TraceState& state, size_t runs, const Taps& taps) {
   ForwardOptions options;
   options.taps = &taps;
   options.last_only = true;
-  return state.run.model.forward(state.run.ids, options).flatten()[state.targets.front()].item<double>();
+  const auto B = static_cast<int64_t>(runs);
+  const Tensor logits = state.run.model.forward(state.run.ids.expand({B, -1}), options).view({B, -1});
+  return logits.select(1, state.targets.front()).to(at::kCPU, at::kDouble).contiguous();
 }
 
-// All that a head writes, by every way to the first target that does not pass through an MLP.
-double read_head(const TraceState& state, HeadPlace head) {
-  const FrozenRun& run = state.run;
-  const int64_t d = run.config().head_size;
-  const bool before = run.config().norm_placement == NormPlacement::kBefore;
-  double sum = 0;
-  state.pass.carry_back(
-      state.reader.logits({state.targets.front()}), [&](StreamPoint point, int64_t layer, const Tensor& g) {
-        if (point != StreamPoint::kMiddle || layer != head.layer) return;
-        Tensor z = run.layer(layer).z.select(1, head.head);  // [T, d]
-        if (!before) z = z / run.layer(layer).scale;
-        sum = (at::mm(g.squeeze(1), run.layer(layer).output.narrow(1, head.head * d, d)) * z)
-                  .sum(at::kDouble)
-                  .item<double>();
-      });
-  return sum;
+// A batch of changes, run frozen and free.
+void measure_changes(const TraceState& state, const Changes& changes, TraceIntervention* found) {
+  std::vector<Inputs> inputs;
+  Taps frozen, free;
+  freeze(state, inputs, frozen);
+  add_changes(changes, state.run.config().layers, frozen);
+  add_changes(changes, state.run.config().layers, free);
+  const double held = state.run.logits[state.targets.front()].item<double>();
+  // As many runs without a change: a batch of another size may round differently.
+  const Tensor as_frozen = read_logits(state, changes.size(), frozen) - held,
+               as_free = read_logits(state, changes.size(), free) - read_logits(state, changes.size(), {});
+  for (size_t n = 0; n < changes.size(); ++n) {
+    found[n].frozen = as_frozen.const_data_ptr<double>()[n];
+    found[n].measured = as_free.const_data_ptr<double>()[n];
+  }
 }
 
 }  // namespace
 
-TraceIntervention Tracer::intervene(const std::string& node, double factor) {
+std::vector<TraceIntervention> Tracer::intervene(const std::vector<NodeChange>& wanted) {
   const at::NoGradGuard no_grad;
-  TraceState& state = *state_;
-  TraceIntervention found{.node = node, .factor = factor};
-  Change change;
-  if (const auto head = find_head(node, state.run.config())) {
-    change.head = head;
-    change.factor = factor;
-    found.predicted = (factor - 1) * read_head(state, *head);
-  } else {
-    const int64_t column = state.sources.find(node);
-    if (state.sources.node(column).kind == TraceNodeKind::kBias) {
-      fail_input(fmt::format("{} is a bias", node), "trace",
-                 "change a feature, an MLP, an error, an embedding or a head");
-    }
-    change = change_source(state, column, factor);
-    found.predicted = (factor - 1) * state.effects_on_first_target()[column].item<double>();
+  Changes changes;
+  std::vector<TraceIntervention> found;
+  for (const NodeChange& change : wanted) {
+    changes.push_back(find_change(*state_, change));
+    found.push_back({.node = change.node,
+                     .factor = change.factor,
+                     .predicted = changes.back().predicted,
+                     .total = changes.back().total});
   }
-  std::vector<Inputs> inputs;
-  Taps frozen, free;
-  freeze(state, inputs, frozen);
-  add_change(change, state.run.config().layers, frozen);
-  add_change(change, state.run.config().layers, free);
-  found.frozen = read_logit(state, frozen) - state.run.logits[state.targets.front()].item<double>();
-  found.measured = read_logit(state, free) - read_logit(state, Taps{});
+  for (size_t from = 0; from < changes.size(); from += kChangesAtOnce) {
+    const size_t to = std::min(from + kChangesAtOnce, changes.size());
+    const Changes batch(changes.begin() + static_cast<std::ptrdiff_t>(from),
+                        changes.begin() + static_cast<std::ptrdiff_t>(to));
+    measure_changes(*state_, batch, &found[from]);
+  }
   return found;
+}
+
+TraceIntervention Tracer::intervene(const std::string& node, double factor) {
+  return intervene({{node, factor}}).front();
 }
 
 }  // namespace openwork

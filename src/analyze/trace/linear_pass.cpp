@@ -219,9 +219,10 @@ void LinearPass::carry_forward(const Forward& forward) const {
   if (begun && forward.visit) forward.visit(forward.end, x);
 }
 
-Tensor find_effects(const LinearPass& pass, const TraceSources& sources, const Targets& targets) {
+Tensor find_effects(const LinearPass& pass, const TraceSources& sources, const Targets& targets,
+                    const LinearPass::Pull& through) {
   Tensor effects = at::zeros({sources.columns(), targets.count()}, targets.directions.options());
-  pass.carry_back(targets, [&](StreamPoint point, int64_t layer, const Tensor& g) {
+  const auto meet_sources = [&](StreamPoint point, int64_t layer, const Tensor& g) {
     const int64_t P = g.size(0);
     for (const SourcePiece& piece : sources.pieces_at(point, layer)) {
       const Tensor rows = piece.first_rows(piece.offsets[static_cast<size_t>(P)]);
@@ -234,7 +235,8 @@ Tensor find_effects(const LinearPass& pass, const TraceSources& sources, const T
             .addmm_(rows.narrow(0, from, count), g[s].t());
       }
     }
-  });
+  };
+  pass.carry_back(targets, meet_sources, through);
   std::vector<int64_t> own;  // where a target's own constants are counted
   for (size_t n = 0; n < targets.layers.size(); ++n)
     own.push_back(sources.bias_column(targets.layers[n], targets.positions[n]));

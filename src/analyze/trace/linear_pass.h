@@ -72,7 +72,9 @@ class LinearPass {
   bool normed_ = false;        // skips read the normed stream
 };
 
-// Every target's direct effects from every source: [n, columns].
-Tensor find_effects(const LinearPass& pass, const TraceSources& sources, const Targets& targets);
+// Every target's direct effects from every source: [n, columns]. `through` as carry_back takes it: effects are then by
+// ways through MLPs too.
+Tensor find_effects(const LinearPass& pass, const TraceSources& sources, const Targets& targets,
+                    const LinearPass::Pull& through = nullptr);
 
 }  // namespace openwork

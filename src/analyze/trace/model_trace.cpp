@@ -45,6 +45,7 @@ ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt,
   check_entries(settings.scores, traced.model.config(), tokens);
   TraceSettings how;
   how.targets = prompt.targets, how.max_nodes = settings.max_nodes, how.memory = settings.memory;
+  how.node_threshold = settings.node_threshold, how.edge_threshold = settings.edge_threshold;
   const Transcoders* transcoders = traced.transcoders ? &*traced.transcoders : nullptr;
 
   ModelTrace trace;
@@ -56,15 +57,22 @@ ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt,
   Tracer tracer(traced.model, transcoders, at::tensor(prompt.ids, at::kLong), how);
   trace.graph = tracer.find_graph(advance);
   for (const int64_t id : prompt.ids) trace.graph.tokens.push_back(traced.text_of(id));
-  for (const TraceNode& node : trace.graph.nodes) trace.labels.push_back(label_node(traced, node));
+  NodeWords words;
+  for (const TraceNode& node : trace.graph.nodes) {
+    trace.labels.push_back(label_node(traced, node));
+    words.push_back(list_words(traced, node));
+  }
+  trace.supernodes = group_nodes(trace.graph, trace.labels, words);
   if (tokens > 1) {
     const int64_t to = prompt.to.value_or(tokens - 1);
     trace.moved = find_moved(trace.graph, to);
     trace.explanation = explain_move(tracer, traced, prompt, trace.moved, to, settings.explain);
   }
-  for (const NodeChange& change : settings.changes)
-    trace.interventions.push_back(tracer.intervene(change.node, change.factor));
-  for (const PatternEntry& entry : settings.scores)
+  trace.interventions = tracer.intervene(settings.changes);
+  std::vector<PatternEntry> scores = settings.scores;
+  if (settings.top_score && trace.explanation && !trace.explanation->heads.empty())
+    scores.push_back({trace.explanation->heads.front().head, trace.explanation->to, trace.explanation->from});
+  for (const PatternEntry& entry : scores)
     trace.scores.push_back(tracer.attribute_score(entry.head, entry.query, entry.key, settings.pairs));
   return trace;
 }

@@ -8,23 +8,20 @@
 #include <vector>
 
 #include "analyze/trace/moved_from.h"
+#include "analyze/trace/supernodes.h"
 #include "analyze/trace/trace_question.h"
 
 namespace openwork {
 
-// A node (L3F512@7, M3@7, E3@7, T@7) or head (L5H1) to be set to `factor` times what it was.
-struct NodeChange {
-  std::string node;
-  double factor = 0;
-};
-
 struct PromptTraceSettings {
   int64_t max_nodes = 2000;
-  int64_t memory = int64_t{8} << 30;  // bytes besides the model
-  double explain = 0.8;               // share of what moves that the counted heads must carry
-  std::vector<NodeChange> changes;    // interventions
-  std::vector<PatternEntry> scores;   // to be split into pairs of nodes,
-  size_t pairs = 10;                  // of which so many are kept
+  int64_t memory = int64_t{8} << 30;                   // bytes besides the model
+  double node_threshold = 0.8, edge_threshold = 0.98;  // of the influence, that nodes and links are kept for
+  double explain = 0.8;              // share of what moves that the counted heads must carry
+  std::vector<NodeChange> changes;   // interventions
+  std::vector<PatternEntry> scores;  // to be split into pairs of nodes,
+  bool top_score = false;            // and that of the head that carries most of what is explained
+  size_t pairs = 10;                 // of which so many are kept
 };
 
 struct ModelTrace {
@@ -32,6 +29,7 @@ struct ModelTrace {
   std::string text;         // of the prompt; empty where only tokens are known
   TraceGraph graph;
   NodeLabels labels;
+  std::vector<Supernode> supernodes;
   std::optional<TranscoderFiles> transcoders;  // none: MLPs are nodes
   std::string scan;                            // what public viewers call model and transcoders
   std::optional<HeadExplanation> explanation;  // none of a prompt of one token

@@ -128,6 +128,40 @@ Tensor split_side(const TraceState& state, const ScoreRun& seen, const Side& sid
   return at::cat({parts, (whole[side.token][side.head] - parts.sum(0)).unsqueeze(0)});
 }
 
+// The rows of a table [n + 1, m] that do most, by the sizes of their entries; the last row, the rest, is none of them.
+std::vector<int64_t> choose_rows(const Tensor& table, size_t most) {
+  const int64_t nodes = table.size(0) - 1;
+  const Tensor sizes = table.narrow(0, 0, nodes).abs().sum(1).contiguous();
+  std::vector<int64_t> order(static_cast<size_t>(nodes));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const double* size = sizes.const_data_ptr<double>();
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return size[a] > size[b]; });
+  order.resize(std::min(order.size(), most));
+  return order;
+}
+
+// The chosen rows, and the sum of all others behind them.
+Tensor gather_rows(const Tensor& table, const std::vector<int64_t>& chosen) {
+  const Tensor rows = table.index_select(0, at::tensor(chosen, at::kLong));
+  return at::cat({rows, (table.sum(0) - rows.sum(0)).unsqueeze(0)});
+}
+
+// weights [query nodes + 1, key nodes + 1] as the record's table.
+void make_table(const Tensor& weights, const std::vector<int64_t>& query_nodes,
+                const std::vector<int64_t>& key_nodes, QueryKeyAttribution& found) {
+  const std::vector<int64_t> rows = choose_rows(weights, Tracer::kScoreNodes),
+                             columns = choose_rows(weights.t().contiguous(), Tracer::kScoreNodes);
+  const Tensor table = gather_rows(gather_rows(weights, rows).t(), columns).t();
+  for (const int64_t row : rows) found.queries.push_back(query_nodes[static_cast<size_t>(row)]);
+  for (const int64_t column : columns) found.keys.push_back(key_nodes[static_cast<size_t>(column)]);
+  found.queries.push_back(-1), found.keys.push_back(-1);
+  for (int64_t row = 0; row < table.size(0); ++row) {
+    found.weights.emplace_back();
+    for (int64_t column = 0; column < table.size(1); ++column)
+      found.weights.back().push_back(table[row][column].item<double>());
+  }
+}
+
 }  // namespace
 
 QueryKeyAttribution Tracer::attribute_score(HeadPlace head, int64_t query, int64_t key, size_t most) {
@@ -153,7 +187,8 @@ QueryKeyAttribution Tracer::attribute_score(HeadPlace head, int64_t query, int64
       (at::mm(queries, keys.t()) * config.score_scale(head.layer)).to(at::kCPU, at::kDouble).contiguous();
 
   const double score = seen.scores[head.head][query][key].item<double>();
-  QueryKeyAttribution found{head, query, key, score, {}};
+  QueryKeyAttribution found{head, query, key, score, {}, {}, {}, {}};
+  make_table(weights, query_nodes, key_nodes, found);
   const auto pairs = static_cast<size_t>(weights.numel());
   const double* values = weights.const_data_ptr<double>();
   std::vector<size_t> order(pairs);

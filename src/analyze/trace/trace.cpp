@@ -72,6 +72,12 @@ const Tensor& TraceState::effects_on_first_target() {
   return first_effects;
 }
 
+const AnswerEffects& TraceState::answer_effects(EffectPaths paths) {
+  std::optional<AnswerEffects>& kept = paths == EffectPaths::kDirect ? direct : total;
+  if (!kept) kept = find_answer_effects(*this, paths);
+  return *kept;
+}
+
 Targets TraceState::read_targets(const std::vector<int64_t>& columns) const {
   std::vector<int64_t> nodes, rows;
   for (const int64_t column : columns) {
@@ -103,6 +109,10 @@ const TraceGraph& Tracer::find_graph(const std::function<void(int64_t, int64_t)>
   const at::NoGradGuard no_grad;
   if (!state_->graph) state_->graph = build_graph(*state_, attribute_nodes(*state_, advance));
   return *state_->graph;
+}
+
+const std::vector<TraceNode>& Tracer::sources() const {
+  return state_->sources.nodes();
 }
 
 }  // namespace openwork

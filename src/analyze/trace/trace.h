@@ -56,13 +56,20 @@ class Tracer {
   // all attributed targets at `to`, the logits among them where `to` is the last position. from < to.
   HeadExplanation explain(int64_t from, int64_t to, double share);
 
-  // c q . k of one pattern entry as pairs of nodes of the graph, norm scales held fixed; the `most` largest.
+  // c q . k of one pattern entry as pairs of nodes of the graph, norm scales held fixed; the `most` largest, and all of
+  // them as a table of at most kScoreNodes nodes on either side and the rest.
+  static constexpr size_t kScoreNodes = 8;
   QueryKeyAttribution attribute_score(HeadPlace head, int64_t query, int64_t key, size_t most);
 
-  // Sets a node (L3F512@7, M3@7, E3@7, T@7) or a head (L5H1) to `factor` times what it was, and says by how
-  // much the first target's logit changes: predicted by direct effects, with everything else frozen, and with
-  // everything free.
+  // Sets a node (L3F512@7, M3@7, E3@7, T@7) or a head (L5H1) to `factor` times what it was, each change by itself, and
+  // says by how much the first target's logit changes: predicted by direct effects and by all paths of the graph, with
+  // everything else frozen, and in the model itself with everything free. Many changes are run in batches.
+  std::vector<TraceIntervention> intervene(const std::vector<NodeChange>& changes);
   TraceIntervention intervene(const std::string& node, double factor);
+
+  // Everything that writes into the stream of this prompt, active features first, in the graph or not; influence is not
+  // filled in.
+  const std::vector<TraceNode>& sources() const;
 
  private:
   std::unique_ptr<TraceState> state_;

@@ -73,6 +73,21 @@ std::vector<double> parts_in_answer(const TraceGraph& graph) {
   return parts;
 }
 
+TraceGraph thin_graph(TraceGraph graph, size_t links, size_t heads) {
+  const std::vector<double> parts = parts_in_answer(graph);
+  const auto part = [&](const TraceLink& link) {
+    return std::abs(link.weight) * parts[static_cast<size_t>(link.target)];
+  };
+  std::stable_sort(graph.links.begin(), graph.links.end(),
+                   [&](const TraceLink& a, const TraceLink& b) { return part(a) > part(b); });
+  if (graph.links.size() > links) graph.links.resize(links);
+  for (TraceLink& link : graph.links) {
+    for (size_t n = heads; n < link.heads.size(); ++n) link.other_heads += link.heads[n].weight;
+    if (link.heads.size() > heads) link.heads.resize(heads);
+  }
+  return graph;
+}
+
 size_t first_target(const TraceGraph& graph) {
   const auto target = std::find_if(graph.nodes.begin(), graph.nodes.end(),
                                    [](const TraceNode& node) { return node.kind == TraceNodeKind::kLogit; });
@@ -107,14 +122,19 @@ std::optional<PatternEntry> parse_pattern_entry(std::string_view text) {
 
 InterventionAgreement compare_interventions(const std::vector<TraceIntervention>& interventions) {
   InterventionAgreement agreement;
-  std::vector<float> predicted, measured;
+  std::vector<float> predicted, total, measured;
   for (const TraceIntervention& change : interventions) {
     agreement.same_sign += (change.predicted < 0) == (change.measured < 0);
     predicted.push_back(static_cast<float>(change.predicted));
+    total.push_back(static_cast<float>(change.total));
     measured.push_back(static_cast<float>(change.measured));
   }
   agreement.count = static_cast<int64_t>(interventions.size());
-  agreement.correlation = agreement.count < 3 ? std::nan("") : pearson_correlation(predicted, measured);
+  agreement.correlation = agreement.rank = agreement.direct_rank = std::nan("");
+  if (agreement.count < 3) return agreement;
+  agreement.correlation = pearson_correlation(predicted, measured);
+  agreement.rank = spearman_correlation(total, measured);
+  agreement.direct_rank = spearman_correlation(predicted, measured);
   return agreement;
 }
 

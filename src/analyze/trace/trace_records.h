@@ -101,6 +101,10 @@ std::vector<size_t> strongest_nodes(const TraceGraph& graph, int64_t most);
 // influence.
 std::vector<double> parts_in_answer(const TraceGraph& graph);
 
+// The same graph with its `links` strongest links, by their parts in the answer, each with its `heads` largest shares;
+// the other heads are summed. For views that need not show everything.
+TraceGraph thin_graph(TraceGraph graph, size_t links, size_t heads);
+
 // Which heads carry what moves from one token to another: over all effects of sources at `from` on targets at
 // `to`, each head's absolute shares summed.
 struct HeadExplanation {
@@ -134,6 +138,16 @@ struct QueryKeyAttribution {
   std::string name() const { return PatternEntry{head, query, key}.name(); }
   double score = 0;                 // c q . k
   std::vector<QueryKeyPair> pairs;  // largest first by size
+  // All pairs as a table: the nodes that do most on either side, and last, as -1, everything else. weights [query][key]
+  // sum to the score; a row's sum is what the query's node adds to it with the whole key.
+  std::vector<int64_t> queries, keys;
+  std::vector<std::vector<double>> weights;
+};
+
+// A node (L3F512@7, M3@7, E3@7, T@7) or head (L5H1) to be set to `factor` times what it was.
+struct NodeChange {
+  std::string node;
+  double factor = 0;
 };
 
 // A node or head changed, and by how much the first target's logit changed with it.
@@ -141,6 +155,7 @@ struct TraceIntervention {
   std::string node;      // as the user wrote it: L3F512@7, L5H1
   double factor = 0;     // 0: ablated; X: boosted to X times
   double predicted = 0;  // by the graph's direct effect on the first target
+  double total = 0;      // predicted by all the graph's paths to it: through other features or MLPs too
   double frozen = 0;     // measured with patterns, norms and other nodes held fixed
   double measured = 0;   // measured with everything free to follow
 };
@@ -149,6 +164,8 @@ struct TraceIntervention {
 struct InterventionAgreement {
   int64_t same_sign = 0, count = 0;
   double correlation = 0;  // Pearson's, predicted against measured; NaN below three
+  double rank = 0;         // Spearman's, total against measured; NaN below three
+  double direct_rank = 0;  // Spearman's, predicted against measured; NaN below three
 };
 InterventionAgreement compare_interventions(const std::vector<TraceIntervention>& interventions);
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "analyze/trace/answer_effects.h"
 #include "analyze/trace/influence.h"
 #include "analyze/trace/trace.h"
 #include "analyze/trace/trace_targets.h"
@@ -26,7 +27,10 @@ struct TraceState {
   std::vector<int64_t> graph_columns;  // of the graph's nodes; logit n is -1 - n
   Tensor first_effects;                // on the first target, by column: [columns], on the CPU
 
+  std::optional<AnswerEffects> direct, total;  // on the first target, once somebody has asked
+
   const Tensor& effects_on_first_target();
+  const AnswerEffects& answer_effects(EffectPaths paths);
   // Features or MLPs by their columns, logit n as -1 - n.
   Targets read_targets(const std::vector<int64_t>& columns) const;
 };

@@ -103,4 +103,12 @@ std::string label_node(const TracedModel& traced, const TraceNode& node) {
   return most < 0 ? "" : traced.text_of(most);
 }
 
+std::vector<std::string> list_words(const TracedModel& traced, const TraceNode& node) {
+  std::vector<std::string> words;
+  if (const FeatureDescription* about = find_description(traced, node)) {
+    for (const int32_t token : about->top_logits) words.push_back(traced.text_of(token));
+  }
+  return words;
+}
+
 }  // namespace openwork

@@ -49,4 +49,7 @@ const FeatureDescription* find_description(const TracedModel& traced, const Trac
 // A token's text; of a feature, the token that most of its contexts peak at.
 std::string label_node(const TracedModel& traced, const TraceNode& node);
 
+// The tokens that a feature speaks for, as far as they are known, the strongest first.
+std::vector<std::string> list_words(const TracedModel& traced, const TraceNode& node);
+
 }  // namespace openwork

@@ -13,7 +13,6 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Seed = std::optional<int64_t>;
 using MaybeTensor = std::optional<Tensor>;
 
 struct GatedAttention : torch::autograd::Function<GatedAttention> {
@@ -46,7 +45,7 @@ struct GatedAttention : torch::autograd::Function<GatedAttention> {
     const MaybeTensor idle = saved[4].defined() ? MaybeTensor(saved[4]) : std::nullopt;
     const auto [grad_q, grad_k, grad_v, grad_bias, grad_idle] = kernel.call(
         grads[0], grads[1], saved[0], saved[1], saved[2], saved[3], idle, saved[5], saved[6], gate,
-        context->saved_data["seed"].toOptional<int64_t>(), context->saved_data["first"].toInt(),
+        context->saved_data["seed"].toOptional<c10::SymInt>(), context->saved_data["first"].toInt(),
         context->saved_data["scale"].toDouble(), context->saved_data["sharpness"].toDouble());
     return {grad_q,   grad_k,   grad_v,   grad_bias, idle ? grad_idle : Tensor(),
             Tensor(), Tensor(), Tensor(), Tensor(),  Tensor()};

@@ -8,10 +8,9 @@
 #include <ATen/Version.h>
 #include <torch/library.h>
 
-#include <atomic>
-
 #include "ops/arguments.h"
 #include "ops/cpu/kernel.h"
+#include "ops/cpu/tensors.h"
 
 namespace openwork {
 
@@ -29,28 +28,6 @@ namespace {
 
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
-
-cpu::Element element_of(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble:
-      return cpu::Element::kDouble;
-    case at::kBFloat16:
-      return cpu::Element::kBFloat16;
-    case at::kHalf:
-      return cpu::Element::kHalf;
-    default:
-      return cpu::Element::kFloat;
-  }
-}
-
-// The kernels read rows of contiguous elements; any other strides they take as they are.
-Tensor with_contiguous_rows(const Tensor& tensor) {
-  return tensor.stride(-1) == 1 || tensor.size(-1) == 1 ? tensor : tensor.contiguous();
-}
-
-cpu::View view_of(const Tensor& tensor) {
-  return {tensor.const_data_ptr(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
-}
 
 // What the kernels' pointers point into, alive for the length of a call.
 struct Inputs {
@@ -78,18 +55,6 @@ struct Inputs {
     problem.seed = static_cast<uint64_t>(seed.value_or(0)), problem.first = static_cast<uint64_t>(first);
   }
 };
-
-// Calls work(task, workspace) for every task, each thread taking the next one when it is done with its last
-// and keeping one workspace.
-template <typename Work>
-void for_each_task(int64_t tasks, size_t workspace_bytes, const Work& work) {
-  std::atomic<int64_t> next{0};
-  const int64_t threads = std::min<int64_t>(tasks, at::get_num_threads());
-  at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
-    const Tensor workspace = at::empty({static_cast<int64_t>(workspace_bytes)}, at::kByte);
-    for (int64_t task = next++; task < tasks; task = next++) work(task, workspace.mutable_data_ptr());
-  });
-}
 
 double causal_pairs(int64_t T) {
   return 0.5 * static_cast<double>(T) * static_cast<double>(T + 1);

@@ -60,6 +60,18 @@ struct BackwardProblem : Problem {
   double *grad_bias, *grad_idle;  // [B, H, blocks]; grad_idle null unless the gate is idle
 };
 
+// Hard gates and z alone, nothing for a backward pass: what is closed is skipped. T queries stand at the end of K
+// keys.
+struct InferenceProblem : Problem {
+  int64_t K;
+  const int64_t* key_head;  // [H]: the key/value head a query head reads
+  bool gated;               // off: every causal edge is open
+  void* out;                // [B, H, T, d] contiguous
+
+  bool by_rows() const { return T < 8; }  // generation: few queries, each by itself
+  int64_t tasks_per_head() const { return by_rows() ? T : blocks(); }
+};
+
 // What a call of Kernels::backward computes for its row block.
 struct BackwardPart {
   int64_t b, h, block;            // block of query rows
@@ -75,6 +87,9 @@ struct Kernels {
   void (*forward)(const ForwardProblem&, int64_t b, int64_t h, int64_t block, void* workspace);
   void (*backward)(const BackwardProblem&, const BackwardPart&, void* workspace);
   void (*gelu)(const float* x, float* y, int64_t count);
+  size_t (*inference_workspace)(const InferenceProblem&);
+  // One query, or one block of query rows, of head h.
+  void (*infer)(const InferenceProblem&, int64_t b, int64_t h, int64_t task, void* workspace);
 };
 
 // Those of this machine's instruction set.

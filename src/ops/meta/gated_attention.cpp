@@ -13,8 +13,8 @@ using at::Tensor;
 std::tuple<Tensor, Tensor, Tensor, Tensor> forward_shapes(const Tensor& q, const Tensor& k, const Tensor& v,
                                                           const Tensor& bias,
                                                           const std::optional<Tensor>& idle,
-                                                          std::string_view gate, std::optional<int64_t>,
-                                                          int64_t first, double, double sharpness) {
+                                                          std::string_view gate, Seed, int64_t first, double,
+                                                          double sharpness) {
   check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   const auto B = q.sym_size(0), H = q.sym_size(1), T = q.sym_size(2);
   const auto sums = q.options().dtype(sum_dtype(q));
@@ -25,7 +25,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward_shapes(const Tensor& q, const
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward_shapes(
     const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& bias, const std::optional<Tensor>& idle, const Tensor& out, const Tensor& log_sum_exp,
-    std::string_view gate, std::optional<int64_t>, int64_t first, double, double sharpness) {
+    std::string_view gate, Seed, int64_t first, double, double sharpness) {
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
                                  sharpness);
   return {at::empty_symint(q.sym_sizes(), q.options()), at::empty_symint(k.sym_sizes(), k.options()),

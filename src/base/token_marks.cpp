@@ -1,4 +1,4 @@
-#include "draw/token_marks.h"
+#include "base/token_marks.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 
-namespace openwork::draw {
+namespace openwork {
 namespace {
 
 struct Range {
@@ -61,4 +61,9 @@ std::string mark_token(std::string_view bytes, size_t limit) {
   return out;
 }
 
-}  // namespace openwork::draw
+std::string quote_token(std::string_view bytes) {
+  constexpr size_t kMost = 200;
+  return "'" + (bytes.empty() ? std::string() : mark_token(bytes, kMost)) + "'";
+}
+
+}  // namespace openwork

@@ -1,0 +1,149 @@
+// openwork features: what a model's transcoder features are about, listed, searched, and written as public
+// dashboards read them.
+#include <fmt/format.h>
+
+#include "analyze/trace/traced_model.h"
+#include "base/error.h"
+#include "cli/open.h"
+#include "cli/program.h"
+#include "cli/verbs.h"
+#include "io/model_store.h"
+#include "io/safe_files.h"
+#include "model/load.h"
+#include "report/feature_report.h"
+#include "transcode/transcoder_files.h"
+
+namespace openwork {
+namespace {
+
+struct FeaturesOptions {
+  CommonOptions common;
+  std::string model, transcoder, out;
+  FeatureQuery query;
+  int64_t top = 20, contexts = 3;
+};
+
+struct DescribedSet {
+  std::string folder;
+  Transcoders transcoders;
+  Descriptions descriptions;
+};
+
+DescribedSet open_described(const FeaturesOptions& options) {
+  std::vector<std::string> given;
+  if (!options.transcoder.empty()) given.push_back(options.transcoder);
+  DescribedSet set;
+  set.folder = choose_transcoders(given, {options.model}).front();
+  if (set.folder.empty()) {
+    fail_input("no transcoders", options.model,
+               "name their folder with --transcoder, or train some: openwork transcode");
+  }
+  set.transcoders = load_transcoders(set.folder);
+  check_transcoders_fit(set.transcoders, load_config(locate_model(options.model).path),
+                        model_hash(locate_model(options.model)), set.folder);
+  std::optional<Descriptions> descriptions = load_descriptions(set.folder);
+  if (!descriptions) {
+    fail_input(fmt::format("no {}", kDescriptionsFile), set.folder,
+               "describe them: openwork transcode MODEL --measure FOLDER --data FILE --describe 5");
+  }
+  bool fits = descriptions->layers.size() == set.transcoders.layers.size();
+  for (size_t n = 0; fits && n < descriptions->layers.size(); ++n) {
+    fits = static_cast<int64_t>(descriptions->layers[n].size()) == set.transcoders.layers[n].features();
+  }
+  if (!fits)
+    fail_input("descriptions of other transcoders", set.folder, "describe them anew: --measure --describe 5");
+  set.descriptions = std::move(*descriptions);
+  return set;
+}
+
+const FeatureDescription& description_of(const Descriptions& descriptions, const FoundFeature& one) {
+  return descriptions.layers[static_cast<size_t>(one.layer)][static_cast<size_t>(one.feature)];
+}
+
+// Every feature that was found, those that are like it among them.
+size_t write_found(const std::string& folder, const std::vector<FoundFeature>& found,
+                   const Descriptions& descriptions, const Tokenizer& tokenizer) {
+  make_folder(folder);
+  size_t files = 0;
+  for (const FoundFeature& one : found) {
+    std::vector<int64_t> all = one.alike;
+    all.push_back(one.feature);
+    for (const int64_t feature : all) {
+      const auto& layer = descriptions.layers[static_cast<size_t>(one.layer)];
+      write_feature_details(folder, layer[static_cast<size_t>(feature)], one.layer, feature, tokenizer);
+      ++files;
+    }
+  }
+  return files;
+}
+
+void run_features(const FeaturesOptions& options) {
+  apply_common_options(options.common);
+  const DescribedSet set = open_described(options);
+  const Tokenizer tokenizer = open_tokenizer(options.model);
+  const std::vector<FoundFeature> found =
+      find_features(set.descriptions, group_features(set.transcoders), tokenizer, options.query);
+  const size_t listed = std::min(found.size(), static_cast<size_t>(options.top));
+  nlohmann::json features = nlohmann::json::array();
+  for (size_t n = 0; n < listed; ++n) {
+    const FeatureDescription& description = description_of(set.descriptions, found[n]);
+    print_result(options.common, to_text(found[n], description, tokenizer, options.contexts));
+    features.push_back(to_json(found[n], description, tokenizer));
+  }
+  print_result(options.common, fmt::format("{} of {} groups of features", listed, found.size()));
+  if (!options.out.empty()) {
+    const size_t files = write_found(options.out, found, set.descriptions, tokenizer);
+    print_result(options.common, fmt::format("{} files in {}", files, options.out));
+  }
+  nlohmann::json result = {
+      {"model", options.model},         {"scan", set.transcoders.scan}, {"tokens", set.descriptions.tokens},
+      {"search", options.query.search}, {"found", found.size()},        {"features", features}};
+  result["protocol"] = make_protocol(options.common);
+  result["protocol"]["model"] = describe_model_files(options.model);
+  result["protocol"]["transcoders"] = {{"path", std::filesystem::path(set.folder).filename().string()},
+                                       {"sha256", model_hash(set.folder)}};
+  write_json_result(options.common, result);
+}
+
+}  // namespace
+
+void add_features_verb(CLI::App& app) {
+  auto options = std::make_shared<FeaturesOptions>();
+  CLI::App* verb = add_verb(app, "features");
+  verb->add_option("MODEL", options->model, "the model whose MLPs the features stand for")->required();
+  verb->add_option("--transcoder", options->transcoder,
+                   "the folder of transcoders (default: the model's own)")
+      ->type_name("DIR");
+  verb->add_option("--search", options->query.search,
+                   "only features that are active on this text, or write it")
+      ->type_name("TEXT");
+  verb->add_option("--layer", options->query.layer, "only of this layer")
+      ->check(between<int64_t>(0, 1 << 20))
+      ->type_name("N");
+  verb->add_option("--top", options->top, "how many groups to list")
+      ->check(between<int64_t>(0, int64_t{1} << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb->add_option("--contexts", options->contexts, "how many places to show of each")
+      ->check(between<int64_t>(0, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  verb->add_option("--out", options->out,
+                   "write a JSON file for every feature found, as public dashboards read them (neuronpedia's "
+                   "feature details)")
+      ->type_name("DIR");
+  add_common_options(*verb, options->common);
+  verb->footer(
+      "A feature is shown with how often it is on, the tokens that what it writes speaks for, and the places "
+      "where "
+      "it is most active.\n"
+      "Near-duplicates of one layer are listed once, under the one found first.\n"
+      "Examples:\n"
+      "  openwork features openwork-8m --layer 3\n"
+      "  openwork features openwork-8m --search large --top 5\n"
+      "  openwork features smollm2-135m --transcoder smollm2-transcoders --out dashboard --json "
+      "features.json");
+  verb->callback([options] { run_features(*options); });
+}
+
+}  // namespace openwork

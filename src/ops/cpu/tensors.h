@@ -1,0 +1,46 @@
+// Tensors as the CPU kernels want them, and work shared over threads.
+#pragma once
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <atomic>
+
+#include "ops/cpu/kernel.h"
+
+namespace openwork {
+
+inline cpu::Element element_of(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return cpu::Element::kDouble;
+    case at::kBFloat16:
+      return cpu::Element::kBFloat16;
+    case at::kHalf:
+      return cpu::Element::kHalf;
+    default:
+      return cpu::Element::kFloat;
+  }
+}
+
+// The kernels read rows of contiguous elements; any other strides they take as they are.
+inline at::Tensor with_contiguous_rows(const at::Tensor& tensor) {
+  return tensor.stride(-1) == 1 || tensor.size(-1) == 1 ? tensor : tensor.contiguous();
+}
+
+inline cpu::View view_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr(), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+}
+
+// Calls work(task, workspace) for every task, each thread taking the next one when it is done with its last
+// and keeping one workspace.
+template <typename Work>
+void for_each_task(int64_t tasks, size_t workspace_bytes, const Work& work) {
+  std::atomic<int64_t> next{0};
+  const int64_t threads = std::min<int64_t>(tasks, at::get_num_threads());
+  at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
+    const at::Tensor workspace = at::empty({static_cast<int64_t>(workspace_bytes)}, at::kByte);
+    for (int64_t task = next++; task < tasks; task = next++) work(task, workspace.mutable_data_ptr());
+  });
+}
+
+}  // namespace openwork

@@ -1,0 +1,64 @@
+#include "report/trace_interventions.h"
+
+#include <cmath>
+
+namespace openwork {
+namespace {
+
+nlohmann::json value_or_null(double value) {
+  return std::isnan(value) ? nlohmann::json() : nlohmann::json(value);
+}
+
+nlohmann::json estimate_json(const Estimate& estimate) {
+  return {{"value", value_or_null(estimate.value)},
+          {"interval", {value_or_null(estimate.interval.low), value_or_null(estimate.interval.high)}}};
+}
+
+nlohmann::json summary_json(const KnockOutSummary& summary) {
+  return {{"count", summary.count},
+          {"rank_per_prompt", estimate_json(summary.per_prompt)},
+          {"rank_pooled", estimate_json(summary.pooled)},
+          {"rank_pooled_direct", value_or_null(summary.direct)},
+          {"same_sign", value_or_null(summary.same_sign)},
+          {"size", estimate_json(summary.size)}};
+}
+
+nlohmann::json knock_outs_json(const PromptKnockOuts& prompt) {
+  nlohmann::json json = {{"target", prompt.target}, {"probability", prompt.probability}};
+  for (const KnockOutSet set : kKnockOutSets) {
+    nlohmann::json& rows =
+        json[set_name(set)] = {{"rank", value_or_null(compare_interventions(prompt.of(set)).rank)},
+                               {"interventions", nlohmann::json::array()}};
+    for (const TraceIntervention& change : prompt.of(set)) rows["interventions"].push_back(to_json(change));
+  }
+  return json;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const TraceIntervention& change) {
+  return {{"node", change.node},   {"factor", change.factor}, {"predicted", change.predicted},
+          {"total", change.total}, {"frozen", change.frozen}, {"measured", change.measured}};
+}
+
+nlohmann::json to_json(const InterventionStudy& study) {
+  nlohmann::json json = {
+      {"name", study.name}, {"sets", nlohmann::json::object()}, {"prompts", nlohmann::json::array()}};
+  for (const KnockOutSet set : kKnockOutSets)
+    json["sets"][set_name(set)] = summary_json(study.sets[static_cast<size_t>(set)]);
+  for (const PromptKnockOuts& prompt : study.prompts) json["prompts"].push_back(knock_outs_json(prompt));
+  return json;
+}
+
+nlohmann::json to_json(const StudyDifference& difference) {
+  nlohmann::json json = {
+      {"dense", difference.dense}, {"sparse", difference.sparse}, {"sets", nlohmann::json::object()}};
+  for (const KnockOutSet set : kKnockOutSets) {
+    json["sets"][set_name(set)] = {
+        {"rank_per_prompt", estimate_json(difference.per_prompt[static_cast<size_t>(set)])},
+        {"rank_pooled", estimate_json(difference.pooled[static_cast<size_t>(set)])}};
+  }
+  return json;
+}
+
+}  // namespace openwork

@@ -1,0 +1,122 @@
+// trace's graphs as files: against circuit-tracer's definition worked out elsewhere, drawn again without the model, and
+// held against the model itself.
+#include <cmath>
+#include <map>
+
+#include "cli/command.h"
+
+namespace openwork {
+namespace {
+
+nlohmann::json run_trace(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "trace");
+  arguments.insert(arguments.end(), {"--json", "-", "--quiet", "--threads", "1"});
+  const ProgramResult result = run_openwork(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return result.exit_code == 0 ? result.json() : nlohmann::json();
+}
+
+const std::vector<std::string> kRelu = {"tests/data/relu_gpt2", "--tokens", "5,17,2,30,11", "--transcoder",
+                                        "tests/data/relu_gpt2/transcoders"};
+
+std::vector<std::string> add_to(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// tests/python/circuit_graph.py made the edges, by autograd on the replaced model.
+TEST(TraceGraphFile, HasEveryEdgeOfCircuitTracersDefinition) {
+  const ScratchFolder scratch;
+  run_trace(add_to(kRelu, {"--node-threshold", "1", "--edge-threshold", "1", "--graph", scratch / "g.json"}));
+  const nlohmann::json graph = nlohmann::json::parse(read_file(scratch / "g.json"));
+  std::map<std::pair<std::string, std::string>, double> seen;
+  for (const nlohmann::json& link : graph["links"]) {
+    if (!link["source"].get<std::string>().starts_with("bias_"))
+      seen[{link["source"], link["target"]}] = link["weight"];
+  }
+  const nlohmann::json wanted = nlohmann::json::parse(read_file("tests/data/relu_gpt2/edges.json"))["edges"];
+  size_t edges = 0;
+  for (const auto& [target, row] : wanted.items()) {
+    for (const auto& [source, value] : row.items()) {
+      const double weight = value;
+      ASSERT_TRUE(seen.contains({source, target}) || std::abs(weight) < 1e-5) << source << " -> " << target;
+      EXPECT_NEAR((seen[{source, target}]), weight, 1e-4 * std::max(1.0, std::abs(weight)))
+          << source << " -> " << target;
+      ++edges;
+    }
+  }
+  EXPECT_GT(edges, 1000u);
+  EXPECT_EQ(seen.size(), edges) << "and no other";
+}
+
+TEST(TraceGraphFile, IsDrawnAgainWithoutTheModel) {
+  const ScratchFolder scratch;
+  run_trace(
+      add_to(kRelu, {"--graph", scratch / "g.json", "--out", scratch / "first.svg", "--query-key", "top"}));
+  const ProgramResult again =
+      run_openwork({"trace", "--from-graph", scratch / "g.json", "--out", scratch / "again.svg"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_TRUE(read_file(scratch / "again.svg") == read_file(scratch / "first.svg")) << "not the same picture";
+  expect_refusal({"trace", "--from-graph", scratch / "g.json"}, "a kept graph and no figure");
+  expect_refusal({"trace", "openwork-8m", "--from-graph", scratch / "g.json", "--out", scratch / "x.svg"},
+                 "a kept graph and a model or prompt");
+  std::ofstream(scratch / "bad.json")
+      << R"({"metadata": {"scan": "x", "prompt": "a", "prompt_tokens": ["a"]},)"
+      << R"("nodes": [{"node_id": "0_1_7", "layer": "0", "ctx_idx": 7,)"
+      << R"("feature_type": "cross layer transcoder"}], "links": []})";
+  expect_refusal({"trace", "--from-graph", scratch / "bad.json", "--out", scratch / "x.svg"}, "position 7");
+  std::ofstream(scratch / "none.json") << "{}";
+  expect_refusal({"trace", "--from-graph", scratch / "none.json", "--out", scratch / "x.svg"},
+                 "no attribution graph");
+}
+
+TEST(TraceGraphFile, ScoresAreTablesThatSumToThem) {
+  const nlohmann::json model =
+      run_trace(add_to(kRelu, {"--query-key", "L2H1:4<-1", "--query-key", "top"}))["models"][0];
+  ASSERT_EQ(model["query_key"].size(), 2u);
+  for (const nlohmann::json& score : model["query_key"]) {
+    double sum = 0;
+    for (const nlohmann::json& row : score["weights"])
+      for (const nlohmann::json& weight : row) sum += weight.get<double>();
+    EXPECT_NEAR(sum, score["score"].get<double>(), 1e-4);
+    EXPECT_TRUE(score["queries"].back().is_null());
+    EXPECT_EQ(score["weights"][0].size(), score["keys"].size());
+  }
+  const nlohmann::json& explanation = model["explanation"];
+  EXPECT_TRUE(model["query_key"][1]["entry"].get<std::string>().starts_with(
+      explanation["heads"][0]["head"].get<std::string>() + ":"));
+}
+
+TEST(TraceInterventions, GiveRankCorrelationsOfEveryModelAndTheirDifference) {
+  const ScratchFolder scratch;
+  std::ofstream(scratch / "p.txt") << "A cat and a dog\nOnce upon a time\nThe end\n";
+  const nlohmann::json result =
+      run_trace({"openwork-8m", "openwork-8m-sparse", "--prompts", scratch / "p.txt", "--transcoder", "none",
+                 "--transcoder", "none", "--interventions", "2"});
+  ASSERT_EQ(result["texts"].size(), 2u) << "the first two";
+  ASSERT_EQ(result["models"].size(), 2u);
+  const nlohmann::json& sets = result["models"][0]["sets"];
+  for (const char* set : {"top_features", "random_features", "top_heads", "random_heads"}) {
+    const double rank = sets[set]["rank_pooled"]["value"];
+    EXPECT_LE(std::abs(rank), 1) << set;
+    EXPECT_LE(sets[set]["rank_pooled"]["interval"][0].get<double>(), rank + 1e-12) << set;
+    EXPECT_GE(sets[set]["rank_pooled"]["interval"][1].get<double>(), rank - 1e-12) << set;
+  }
+  const nlohmann::json& prompt = result["models"][1]["prompts"][0];
+  EXPECT_EQ(prompt["top_heads"]["interventions"].size(), 10u);
+  EXPECT_EQ(prompt["top_features"]["interventions"][0]["factor"], 0);
+  EXPECT_TRUE(result["comparison"][0]["sets"]["top_features"]["rank_per_prompt"].contains("interval"));
+  EXPECT_EQ(result["protocol"]["prompt"]["count"], 2);
+}
+
+TEST(TraceInterventions, TakeTheirPromptsFromATaskToo) {
+  const nlohmann::json result =
+      run_trace({"openwork-8m", "--task", "ioi", "--transcoder", "none", "--interventions", "2"});
+  EXPECT_EQ(result["texts"].size(), 2u);
+  EXPECT_EQ(result["protocol"]["prompt"]["task"], "ioi");
+  expect_refusal({"trace", "openwork-8m", "a b", "--interventions"}, "interventions without prompts");
+  expect_refusal({"trace", "openwork-8m", "--task", "ioi"}, "a task without --interventions");
+}
+
+}  // namespace
+}  // namespace openwork
