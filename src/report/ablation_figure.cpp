@@ -36,4 +36,15 @@ draw::Figure draw_effects(const TaskRecord& task) {
   return draw::arrange_figures(std::move(maps), 2, caption);
 }
 
+draw::Figure draw_effects(const nlohmann::json& result, const std::string& model) {
+  const nlohmann::json& protocol = result["protocol"];
+  TaskRecord task;
+  protocol["task"].get_to(task.task), protocol["metric"].get_to(task.metric);
+  protocol["prompts"].get_to(task.prompts), protocol["ablation"].get_to(task.ablation);
+  TaskModel& one = task.models.emplace_back();
+  one.name = model;
+  result["effects"].get_to(one.effects);
+  return draw_effects(task);
+}
+
 }  // namespace openwork

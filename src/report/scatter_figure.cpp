@@ -1,5 +1,7 @@
 #include "report/scatter_figure.h"
 
+#include <fmt/format.h>
+
 #include "report/captions.h"
 
 namespace openwork {
@@ -38,6 +40,18 @@ nlohmann::json to_json(const HeadScatter& scatter) {
           {"heads", names_of(scatter)}, {"tokens", scatter.tokens},
           {"prompts", scatter.prompts}, {"pairs", scatter.values.front().size()},
           {"pearson", scatter.pearson}, {"spearman", scatter.spearman}};
+}
+
+std::vector<std::string> format_scatter(const HeadScatter& model) {
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("{}: {} causal pairs", model.name, model.values.front().size()));
+  for (size_t a = 0; a < model.places.size(); ++a) {
+    for (size_t b = a + 1; b < model.places.size(); ++b) {
+      lines.push_back(fmt::format("  {:<7} {:<7} Pearson {:+.3f}  Spearman {:+.3f}", model.places[a].name(),
+                                  model.places[b].name(), model.pearson[a][b], model.spearman[a][b]));
+    }
+  }
+  return lines;
 }
 
 }  // namespace openwork

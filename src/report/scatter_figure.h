@@ -1,4 +1,4 @@
-// Head against head, as a scatter matrix for each model and as JSON.
+// Head against head, as a scatter matrix for each model, as JSON and as lines.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +15,7 @@ draw::ScatterBlock make_scatter_block(const HeadScatter& scatter, const std::str
 draw::ScatterMatrix make_scatter_matrix(const std::vector<HeadScatter>& models, const std::string& subtitle,
                                         const std::string& protocol);
 
-nlohmann::json to_json(const HeadScatter& scatter);  // the correlations, without the points
+nlohmann::json to_json(const HeadScatter& scatter);                   // the correlations, without the points
+std::vector<std::string> format_scatter(const HeadScatter& scatter);  // likewise, a line a pair
 
 }  // namespace openwork

@@ -1,5 +1,8 @@
 #include "train/run_options.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "base/gate_kind.h"
 
 namespace openwork {
@@ -10,6 +13,27 @@ const char* save_dtype_name(at::ScalarType dtype) {
 }
 
 }  // namespace
+
+void check_run_options(const RunOptions& run) {
+  if (run.target_from_control && !run.control)
+    fail_input("--target-from-control without --control", "command line", "give both");
+  if (run.frontier > 0 && run.loop.steps > 0 && run.loop.steps < run.frontier) {
+    fail_input(fmt::format("{} steps cannot be shared by {} points", run.loop.steps, run.frontier),
+               "--frontier", "give more --steps");
+  }
+  if (run.loop.multiplier && run.loop.multiplier->lowest > run.loop.multiplier->highest) {
+    fail_input("the multiplier's lower bound is above its upper one", "--multiplier-min",
+               "choose a smaller one");
+  }
+  if (run.compact && (run.weights.lora || run.random || run.adapter)) {
+    fail_input("--compact is a difference to a whole model", "command line",
+               "use it without --lora and --init random, on a model that is no adapter");
+  }
+  if (run.frontier > 0 && run.weights.lora) {
+    fail_input("--frontier with --lora", "command line",
+               "train all weights: each point goes on from the model before it");
+  }
+}
 
 nlohmann::json describe_options(const RunOptions& run, int64_t context) {
   const LoopOptions& loop = run.loop;

@@ -11,6 +11,7 @@
 #include "base/bootstrap.h"
 #include "base/correlation.h"
 #include "base/philox.h"
+#include "base/progress.h"
 
 namespace openwork {
 namespace {
@@ -189,6 +190,19 @@ InterventionStudy summarise_knock_outs(const std::string& name, std::vector<Prom
                                             .size = estimate(mean_size(study, set), count, seed)};
   }
   return study;
+}
+
+InterventionStudy study_prompts(const TracedModel& traced, const std::vector<TracePrompt>& prompts,
+                                const KnockOutSettings& settings) {
+  std::vector<PromptKnockOuts> found;
+  Progress progress("knocking out in " + traced.name, prompts.size(), " prompts");
+  for (size_t n = 0; n < prompts.size(); ++n) {
+    KnockOutSettings own = settings;
+    own.seed = settings.seed + n;
+    found.push_back(knock_out_top(traced, prompts[n], own));
+    progress.set(n + 1);
+  }
+  return summarise_knock_outs(traced.title, std::move(found), settings.seed);
 }
 
 StudyDifference compare_studies(const InterventionStudy& dense, const InterventionStudy& sparse,

@@ -64,6 +64,10 @@ struct InterventionStudy {
 InterventionStudy summarise_knock_outs(const std::string& name, std::vector<PromptKnockOuts> prompts,
                                        uint64_t seed);
 
+// All of it for one model, with a bar; every prompt draws other random ones.
+InterventionStudy study_prompts(const TracedModel& traced, const std::vector<TracePrompt>& prompts,
+                                const KnockOutSettings& settings);
+
 // What the second has more than the first, the same prompts drawn for both.
 struct StudyDifference {
   std::string dense, sparse;

@@ -1,0 +1,69 @@
+#include "report/trace_prompts_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/interval_text.h"
+
+namespace openwork {
+namespace {
+
+std::string with_interval(const Estimate& estimate) {
+  if (std::isnan(estimate.value)) return "-";
+  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", estimate.value, estimate.interval.low,
+                     estimate.interval.high);
+}
+
+}  // namespace
+
+std::string format_prompts_header() {
+  return fmt::format("{:<24} {:>5}", "model", "heads");
+}
+
+std::string format_prompt(const std::string& title, const PromptLine& line, const PromptHeads& heads) {
+  return fmt::format("{:<24} {:>5}  key {:>2} -> query {:>2}  {:<10} {:>7.3f} %  {}", title, heads.needed,
+                     heads.from, heads.to, printable(heads.target, 20), 100 * heads.probability,
+                     printable(line.prompt, 60));
+}
+
+std::string format_mean(const HeadsByPrompt& model, double share) {
+  return fmt::format("{}: {:.1f} heads carry {:.0f} % on average, 95 % {}, {} prompts", model.name,
+                     model.mean, 100 * share, interval_text(model.interval, 1), model.prompts.size());
+}
+
+std::string format_ratio(const HeadRatio& ratio) {
+  return fmt::format("{} needs {:.2f} times fewer heads than {}, 95 % {}", ratio.sparse, ratio.ratio,
+                     ratio.dense, interval_text(ratio.interval, 2));
+}
+
+std::string format_studies_header() {
+  return fmt::format("{:<24} {:<16} {:>5}  {:<22} {:<22} {:>7} {:>9}  {}", "model", "knocked out", "",
+                     "rank, per prompt", "rank, pooled", "direct", "same sign", "size of the change");
+}
+
+std::vector<std::string> format_study(const InterventionStudy& study) {
+  std::vector<std::string> lines;
+  for (const KnockOutSet set : kKnockOutSets) {
+    const KnockOutSummary& summary = study.sets[static_cast<size_t>(set)];
+    lines.push_back(fmt::format("{:<24} {:<16} {:>5}  {:<22} {:<22} {:>7.3f} {:>7.0f} %  {}", study.name,
+                                set_name(set), summary.count, with_interval(summary.per_prompt),
+                                with_interval(summary.pooled), summary.direct, 100 * summary.same_sign,
+                                with_interval(summary.size)));
+  }
+  return lines;
+}
+
+std::vector<std::string> format_difference(const StudyDifference& difference) {
+  std::vector<std::string> lines;
+  for (const KnockOutSet set : kKnockOutSets) {
+    const auto at = static_cast<size_t>(set);
+    lines.push_back(fmt::format("{} less {}, {}: {} per prompt, {} pooled", difference.sparse,
+                                difference.dense, set_name(set), with_interval(difference.per_prompt[at]),
+                                with_interval(difference.pooled[at])));
+  }
+  return lines;
+}
+
+}  // namespace openwork

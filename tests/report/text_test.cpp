@@ -1,0 +1,85 @@
+// The lines that verbs print, made of records.
+#include <gmock/gmock.h>
+
+#include "report/ablation_text.h"
+#include "report/evaluation_text.h"
+#include "report/next_tokens_text.h"
+#include "report/suite_text.h"
+#include "report/trace_files.h"
+
+namespace openwork {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// A model with one test of one bin.
+SuiteModel suite_of(const std::string& name, const std::string& bin) {
+  SuiteModel model{name};
+  SuiteTestResult& test = model.tests.emplace_back();
+  test.name = "copy";
+  SuiteBinResult& result = test.bins.emplace_back();
+  result.name = bin, result.mean = 0.5, result.interval = {0.4, 0.6};
+  return model;
+}
+
+TEST(SuiteText, HasADashWhereAModelLacksTheFirstOnesBin) {
+  const std::vector<std::string> lines = format_suite({suite_of("dense", "8"), suite_of("sparse", "16")}, {});
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[1], StartsWith("copy           8               0.500 [0.400, 0.600]"));
+  EXPECT_THAT(lines[1], testing::EndsWith(" -"));
+  EXPECT_THAT(lines[2], StartsWith("p: against dense"));
+}
+
+TEST(SuiteText, PutsTheCorrectedPBesideTheModelItIsOf) {
+  SuiteDifference difference;
+  difference.model = "sparse", difference.test = "copy", difference.bin = "8", difference.p_holm = 0.02;
+  const std::vector<std::string> lines =
+      format_suite({suite_of("dense", "8"), suite_of("sparse", "8")}, {difference});
+  EXPECT_THAT(lines[1], testing::EndsWith("0.500 [0.400, 0.600] p 0.02"));
+}
+
+TEST(SuiteText, SaysWhyATestWasLeftOut) {
+  SuiteModel model{"dense"};
+  SuiteTestResult& test = model.tests.emplace_back();
+  test.name = "last-word", test.left_out = "no --data";
+  EXPECT_THAT(format_suite({model}, {}), testing::Contains("last-word      left out: no --data"));
+}
+
+TEST(EvaluationText, SaysThatOneDocumentGivesNoInterval) {
+  Evaluation one;
+  one.documents = 1;
+  EXPECT_THAT(format_evaluation("dense", one), testing::Contains("  one document: no interval"));
+  one.documents = 2;
+  EXPECT_EQ(format_evaluation("dense", one).size(), 2u);
+}
+
+TEST(EffectsText, ListsTheLargestEffectsFirstAndNoMoreThanAskedFor) {
+  AblationRecord record;
+  for (int64_t head = 0; head < 3; ++head) {
+    PartEffect& effect = record.effects.emplace_back();
+    effect.part = head_part(0, head);
+    effect.effect = static_cast<double>(head);
+  }
+  const std::vector<std::string> lines = format_effects(record, 2);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], HasSubstr("(mean ablation)"));
+  EXPECT_THAT(lines[2], StartsWith("L0H2"));
+  EXPECT_THAT(lines[3], StartsWith("L0H1"));
+}
+
+TEST(NextTokensText, NumbersTheRowsFromOne) {
+  NextToken token;
+  token.id = 7, token.probability = 0.25;
+  const auto lines = format_next_tokens({token}, [](int64_t) { return std::string(" the"); });
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[1], StartsWith("  1   25.000 %"));
+}
+
+TEST(TraceFiles, AreNamedAfterTheirModelsWhereThereAreSeveral) {
+  EXPECT_EQ(name_for_model("out/graph.json", "org/dense", 1), "out/graph.json");
+  EXPECT_EQ(name_for_model("out/graph.json", "org/dense", 2), "out/graph-org-dense.json");
+}
+
+}  // namespace
+}  // namespace openwork
