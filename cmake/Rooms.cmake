@@ -1,8 +1,8 @@
-# openwork_room(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH] [HEADER h.h])
+# openwork_room(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH] [HEADER h.h | HEADER_OF room])
 #   A room of the house: static library openwork_NAME from SOURCES, or all of the folder's *.cpp but main.cpp. Its link line
 #   is the picture of docs/walk.md: a room links the rooms below it and no other. A room with TORCH reuses
-#   the shared precompiled header unless it names a HEADER of its own. Every room is compiled in batches of a few
-#   sources: reading the headers of torch, JSON or HTTP costs more than most sources do.
+#   the shared precompiled header unless it names a HEADER of its own, or the room whose header it takes. Every room is
+#   compiled in batches of a few sources: reading the headers of torch, JSON or HTTP costs more than most sources do.
 # openwork_test(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH])
 #   A GoogleTest program from SOURCES, or all of the folder's *.cpp; each suite of it a ctest test, run
 #   from the source tree. Test code is not optimised: what it calls is.
@@ -13,7 +13,7 @@ function(openwork_batches target)
 endfunction()
 
 function(openwork_room name)
-  cmake_parse_arguments(ROOM "TORCH" "HEADER" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ROOM "TORCH" "HEADER;HEADER_OF" "SOURCES;LINKS" ${ARGN})
   if(NOT ROOM_SOURCES)
     file(GLOB ROOM_SOURCES CONFIGURE_DEPENDS *.cpp)
     list(FILTER ROOM_SOURCES EXCLUDE REGEX "/main\\.cpp$")
@@ -26,6 +26,8 @@ function(openwork_room name)
     target_link_libraries(openwork_${name} PUBLIC Libtorch::torch_cpu)
     if(ROOM_HEADER)
       target_precompile_headers(openwork_${name} PRIVATE ${ROOM_HEADER})
+    elseif(ROOM_HEADER_OF)
+      target_precompile_headers(openwork_${name} REUSE_FROM openwork_${ROOM_HEADER_OF})
     else()
       target_precompile_headers(openwork_${name} REUSE_FROM openwork_pch)
     endif()

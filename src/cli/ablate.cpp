@@ -2,19 +2,16 @@
 // a task.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "analyze/circuits/ablation_effects.h"
 #include "base/error.h"
-#include "base/interval_text.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/ranks.h"
-#include "cli/task_options.h"
 #include "cli/verbs.h"
 #include "report/ablation_figure.h"
 #include "report/ablation_json.h"
+#include "report/ablation_text.h"
 #include "report/circuit_json.h"
+#include "shell/open.h"
+#include "shell/ranks.h"
+#include "shell/task_options.h"
 
 namespace openwork {
 namespace {
@@ -35,38 +32,12 @@ AblationSettings make_settings(const AblateOptions& options, const Transformer& 
   return settings;
 }
 
-void print_effects(const AblateOptions& options, const AblationRecord& record) {
-  print_result(options.common, fmt::format("clean {:.4f}   corrupt {:.4f}   ({} ablation)", record.clean,
-                                           record.corrupt, options.ablation));
-  std::vector<PartEffect> effects = record.effects;
-  std::stable_sort(effects.begin(), effects.end(),
-                   [](const PartEffect& a, const PartEffect& b) { return a.effect > b.effect; });
-  print_result(options.common, fmt::format("{:<14} {:>9}  95 % interval", "part", "effect"));
-  for (size_t n = 0; n < effects.size() && n < static_cast<size_t>(options.top); ++n) {
-    print_result(options.common, fmt::format("{:<14} {:>9.4f}  {}", to_string(effects[n].part),
-                                             effects[n].effect, interval_text(effects[n].interval, 4)));
-  }
-}
-
 // Effects of heads alone have rows and columns; those of named parts are a list.
 void check_output(const AblateOptions& options) {
   if (options.out.empty()) return;
   draw::format_of(options.out);
   if (options.of == "mlp" || !options.only.empty())
     fail_input("--out without all heads", "command line", "leave out --only and --of mlp, or --out");
-}
-
-void draw_record(const AblateOptions& options, const nlohmann::json& result) {
-  if (options.out.empty() || !options.common.speaks) return;
-  const nlohmann::json& protocol = result["protocol"];
-  TaskRecord task;
-  protocol["task"].get_to(task.task), protocol["metric"].get_to(task.metric);
-  protocol["prompts"].get_to(task.prompts), task.ablation = options.ablation;
-  TaskModel& model = task.models.emplace_back();
-  model.name = options.model;
-  result["effects"].get_to(model.effects);
-  draw::write_figure(draw_effects(task), options.out);
-  print_written(options.common, options.out);
 }
 
 void run_ablate(AblateOptions& options) {
@@ -87,11 +58,14 @@ void run_ablate(AblateOptions& options) {
   KeptSweep kept(options.sweep, options.common, protocol, *ranks);
   kept.guard([&] {
     const AblationRecord record = measure_effects(model, task, settings, kept.sweep());
-    print_effects(options, record);
+    print_results(options.common, format_effects(record, options.top));
     nlohmann::json result = to_json(record);
     result["protocol"] = protocol;
     result["protocol"]["ranks"] = ranks->count();
-    draw_record(options, result);
+    if (!options.out.empty() && options.common.speaks) {
+      draw::write_figure(draw_effects(result, options.model), options.out);
+      print_written(options.common, options.out);
+    }
     write_json_result(options.common, result);
     kept.sweep().finish();
   });
@@ -118,9 +92,7 @@ void add_ablate_verb(CLI::App& app) {
       ->check(between(1, 1000000))
       ->capture_default_str();
   verb->add_option("--out", options->out, "effects of heads as .svg, .png or .pdf")->type_name("FILE");
-  verb->add_option("--sweep", options->sweep,
-                   "keep what is done in FILE until the end (default: beside --json FILE)")
-      ->type_name("FILE");
+  add_sweep_option(*verb, options->sweep);
   add_common_options(*verb, options->common);
   verb->footer(
       "An interrupted sweep goes on where it was when the same command is given again.\n"

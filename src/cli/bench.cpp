@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cli/common.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/task_options.h"
 #include "cli/verbs.h"
+#include "shell/common.h"
+#include "shell/open.h"
+#include "shell/task_options.h"
 
 namespace openwork {
 namespace {

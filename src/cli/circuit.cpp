@@ -2,16 +2,15 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cli/circuit_report.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/ranks.h"
-#include "cli/task_options.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
 #include "report/circuit_figure.h"
 #include "report/circuit_json.h"
 #include "report/circuit_mib.h"
+#include "report/circuit_text.h"
+#include "shell/open.h"
+#include "shell/ranks.h"
+#include "shell/task_options.h"
 
 namespace openwork {
 namespace {
@@ -57,9 +56,8 @@ void settle_settings(CircuitOptions& options) {
 
 // What the result carries: all that its numbers depend on.
 nlohmann::json start_protocol(const CircuitOptions& options) {
-  nlohmann::json protocol = make_protocol(options.common), files = nlohmann::json::array();
-  for (const std::string& name : options.models) files.push_back(describe_model_files(name));
-  protocol.update({{"models", files},
+  nlohmann::json protocol = make_protocol(options.common);
+  protocol.update({{"models", describe_models(options.models)},
                    {"level", options.level},
                    {"method", options.method},
                    {"ablation", options.ablation},
@@ -109,12 +107,14 @@ void draw_models(const CircuitOptions& options, const std::vector<ModelCircuits>
 // Lines, figure, files: what the first rank says.
 void report_models(const CircuitOptions& options, const std::vector<ModelCircuits>& models,
                    const nlohmann::json& protocol) {
-  for (const ModelCircuits& model : models) print_circuit(options.common, model, options.settings);
+  for (const ModelCircuits& model : models)
+    print_results(options.common, format_circuit(model, options.settings));
   nlohmann::json result = {
       {"models", nlohmann::json::array()}, {"comparison", nlohmann::json::array()}, {"protocol", protocol}};
   for (const ModelCircuits& model : models) result["models"].push_back(to_json(model));
   for (const ModelRatio& ratio : compare_models(models, options.settings)) {
-    print_ratio(options.common, ratio, options.settings, models.front().circuits.size());
+    print_results(options.common,
+                  format_circuit_ratio(ratio, options.settings, models.front().circuits.size()));
     result["comparison"].push_back(to_json(ratio));
   }
   if (!options.mib.empty() && options.common.speaks)
@@ -139,8 +139,8 @@ void run_circuit(CircuitOptions& options) {
     std::vector<ModelCircuits> models;
     for (const std::string& name : options.models) {
       models.push_back(examine_model(options, name, kept.sweep(), protocol));
-      if (models.size() == 1) print_circuit_header(options.common);  // not before an error
-      print_circuit_row(options.common, models.back());
+      if (models.size() == 1) print_result(options.common, format_circuit_header());  // not before an error
+      print_result(options.common, format_circuit_row(models.back()));
     }
     protocol["ranks"] = ranks->count();
     report_models(options, models, protocol);
@@ -186,9 +186,7 @@ void add_circuit_verb(CLI::App& app) {
   verb->add_option("--mib", options->mib, "write all graph edges and their scores as MIB does")
       ->type_name("FILE");
   verb->add_option("--out", options->out, "curves and circuits as .svg, .png or .pdf")->type_name("FILE");
-  verb->add_option("--sweep", options->sweep,
-                   "keep what is done in FILE until the end (default: beside --json FILE)")
-      ->type_name("FILE");
+  add_sweep_option(*verb, options->sweep);
   add_common_options(*verb, options->common);
   verb->footer(
       "Examples:\n"

@@ -7,13 +7,8 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/prompt_source.h"
 #include "cli/verbs.h"
-#include "cli/version.h"
 #include "io/safe_files.h"
-#include "io/sha256.h"
 #include "report/captions.h"
 #include "report/compare_tasks.h"
 #include "report/compare_traces.h"
@@ -21,6 +16,9 @@
 #include "report/statistics_tables.h"
 #include "serve/model_backend.h"
 #include "serve/page_data.h"
+#include "shell/open.h"
+#include "shell/prompt_source.h"
+#include "shell/version.h"
 
 namespace openwork {
 namespace {
@@ -56,11 +54,8 @@ nlohmann::json describe(const CompareOptions& options, const GivenPrompts& given
   protocol.update(describe_statistics(options.settings.statistics, given.description));
   protocol["shown_prompt"] = options.prompt;
   protocol["loss"] = {{"on", describe_loss_data(options)}, {"bootstrap", "documents, 2000 draws"}};
-  for (const std::string& path : options.data.files) {
-    protocol["data"].push_back(
-        {{"file", std::filesystem::path(path).filename().string()}, {"sha256", sha256_of_file(path)}});
-  }
-  for (const std::string& name : options.models) protocol["models"].push_back(describe_model_files(name));
+  if (!options.data.files.empty()) protocol["data"] = describe_data_files(options.data.files);
+  protocol["models"] = describe_models(options.models);
   return protocol;
 }
 
@@ -159,7 +154,7 @@ void run_compare(CompareOptions& options) {
   record.viewer = record_viewer(options, std::move(viewed), record, tasks, traces);
 
   const size_t bytes = write_comparison(record, options.out);
-  for (const std::string& finding : list_findings(record)) print_result(options.common, finding);
+  print_results(options.common, list_findings(record));
   print_result(options.common, fmt::format("wrote {} ({:.1f} MB)",
                                            (std::filesystem::path(options.out) / "index.html").string(),
                                            static_cast<double>(bytes) / 1e6));

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/common.h"
+#include "shell/common.h"
 
 namespace openwork {
 

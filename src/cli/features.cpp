@@ -4,14 +4,11 @@
 
 #include "analyze/trace/traced_model.h"
 #include "base/error.h"
-#include "cli/open.h"
-#include "cli/program.h"
 #include "cli/verbs.h"
 #include "io/model_store.h"
-#include "io/safe_files.h"
-#include "model/load.h"
 #include "report/feature_report.h"
-#include "transcode/transcoder_files.h"
+#include "shell/open.h"
+#include "transcode/described_features.h"
 
 namespace openwork {
 namespace {
@@ -23,76 +20,33 @@ struct FeaturesOptions {
   int64_t top = 20, contexts = 3;
 };
 
-struct DescribedSet {
-  std::string folder;
-  Transcoders transcoders;
-  Descriptions descriptions;
-};
-
-DescribedSet open_described(const FeaturesOptions& options) {
+DescribedFeatures open_features(const FeaturesOptions& options) {
   std::vector<std::string> given;
   if (!options.transcoder.empty()) given.push_back(options.transcoder);
-  DescribedSet set;
-  set.folder = choose_transcoders(given, {options.model}).front();
-  if (set.folder.empty()) {
+  const std::string folder = choose_transcoders(given, {options.model}).front();
+  if (folder.empty()) {
     fail_input("no transcoders", options.model,
                "name their folder with --transcoder, or train some: openwork transcode");
   }
-  set.transcoders = load_transcoders(set.folder);
-  check_transcoders_fit(set.transcoders, load_config(locate_model(options.model).path),
-                        model_hash(locate_model(options.model)), set.folder);
-  std::optional<Descriptions> descriptions = load_descriptions(set.folder);
-  if (!descriptions) {
-    fail_input(fmt::format("no {}", kDescriptionsFile), set.folder,
-               "describe them: openwork transcode MODEL --measure FOLDER --data FILE --describe 5");
-  }
-  bool fits = descriptions->layers.size() == set.transcoders.layers.size();
-  for (size_t n = 0; fits && n < descriptions->layers.size(); ++n) {
-    fits = static_cast<int64_t>(descriptions->layers[n].size()) == set.transcoders.layers[n].features();
-  }
-  if (!fits)
-    fail_input("descriptions of other transcoders", set.folder, "describe them anew: --measure --describe 5");
-  set.descriptions = std::move(*descriptions);
-  return set;
-}
-
-const FeatureDescription& description_of(const Descriptions& descriptions, const FoundFeature& one) {
-  return descriptions.layers[static_cast<size_t>(one.layer)][static_cast<size_t>(one.feature)];
-}
-
-// Every feature that was found, those that are like it among them.
-size_t write_found(const std::string& folder, const std::vector<FoundFeature>& found,
-                   const Descriptions& descriptions, const Tokenizer& tokenizer) {
-  make_folder(folder);
-  size_t files = 0;
-  for (const FoundFeature& one : found) {
-    std::vector<int64_t> all = one.alike;
-    all.push_back(one.feature);
-    for (const int64_t feature : all) {
-      const auto& layer = descriptions.layers[static_cast<size_t>(one.layer)];
-      write_feature_details(folder, layer[static_cast<size_t>(feature)], one.layer, feature, tokenizer);
-      ++files;
-    }
-  }
-  return files;
+  return open_described(folder, read_config_of(options.model), model_hash(locate_model(options.model)));
 }
 
 void run_features(const FeaturesOptions& options) {
   apply_common_options(options.common);
-  const DescribedSet set = open_described(options);
+  const DescribedFeatures set = open_features(options);
   const Tokenizer tokenizer = open_tokenizer(options.model);
   const std::vector<FoundFeature> found =
       find_features(set.descriptions, group_features(set.transcoders), tokenizer, options.query);
   const size_t listed = std::min(found.size(), static_cast<size_t>(options.top));
   nlohmann::json features = nlohmann::json::array();
   for (size_t n = 0; n < listed; ++n) {
-    const FeatureDescription& description = description_of(set.descriptions, found[n]);
+    const FeatureDescription& description = set.of(found[n].layer, found[n].feature);
     print_result(options.common, to_text(found[n], description, tokenizer, options.contexts));
     features.push_back(to_json(found[n], description, tokenizer));
   }
   print_result(options.common, fmt::format("{} of {} groups of features", listed, found.size()));
   if (!options.out.empty()) {
-    const size_t files = write_found(options.out, found, set.descriptions, tokenizer);
+    const size_t files = write_found(options.out, found, set, tokenizer);
     print_result(options.common, fmt::format("{} files in {}", files, options.out));
   }
   nlohmann::json result = {

@@ -1,11 +1,10 @@
 // openwork fetch: brings a model's files onto this machine; the only verb that uses the network.
 #include <fmt/format.h>
 
-#include "cli/common.h"
-#include "cli/program.h"
 #include "cli/verbs.h"
 #include "io/fetch.h"
 #include "io/sha256.h"
+#include "shell/common.h"
 
 namespace openwork {
 namespace {

@@ -3,24 +3,18 @@
 
 #include <optional>
 
-#include "analyze/heads/head_selection.h"
-#include "analyze/heads/model_heads.h"
-#include "base/error.h"
 #include "base/progress.h"
 #include "cli/heads_options.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/task_options.h"
 #include "cli/verbs.h"
 #include "report/captions.h"
 #include "report/circuit_file.h"
 #include "report/circuit_json.h"
 #include "report/heads_figure.h"
+#include "shell/open.h"
+#include "shell/task_options.h"
 
 namespace openwork {
 namespace {
-
-constexpr size_t kPromptFrames = 12;  // cells the prompt preset frames in each model
 
 // A model's heads, and what the figure and the protocol say about where they come from.
 struct LookedAt {
@@ -28,21 +22,6 @@ struct LookedAt {
   std::string device, subtitle;
   nlohmann::json task;  // for the protocol; null
 };
-
-std::optional<TokenPair> watched_cell(const HeadsOptions& options, int64_t tokens) {
-  if (options.from < 0 && options.to < 0) return std::nullopt;
-  if (options.from < 0 || options.to < 0) fail_input("one end of an edge", "--from, --to", "give both");
-  if (options.from > options.to || options.to >= tokens) {
-    fail_input(fmt::format("no edge from key {} to query {}", options.from, options.to), "--from, --to",
-               fmt::format("keys come before queries, and positions are 0 to {}", tokens - 1));
-  }
-  return TokenPair{options.to, options.from};
-}
-
-size_t count_frames(const HeadsOptions& options) {
-  if (options.frames >= 0) return static_cast<size_t>(options.frames);
-  return options.preset == "prompt" || options.from >= 0 ? kPromptFrames : 0;
-}
 
 // The heads the task needs: found, or read from a circuit found before.
 TaskHeads open_task_heads(const HeadsOptions& options, const std::string& name, const Transformer& model) {
@@ -59,34 +38,6 @@ TaskHeads open_task_heads(const HeadsOptions& options, const std::string& name, 
   return heads;
 }
 
-// Where heads stand by layer a blank one keeps its place, so that models stand side by side row by row, unless the
-// sample of a large model shows those that are left; a head the task needs is never left out.
-bool keeps_blank_heads(const HeadsOptions& options, const ModelConfig& config) {
-  constexpr int64_t kLarge = 512;  // heads, as sample_heads has it
-  if (!options.blank.empty() || options.preset == "task")
-    return options.blank == "show" || options.preset == "task";
-  const bool sample = options.preset == "sample" && config.layers * config.heads > kLarge;
-  return options.order == "layer" && options.top == 0 && !sample;
-}
-
-// `models` is how many share the figure.
-HeadsSettings make_settings(const HeadsOptions& options, const ModelConfig& config,
-                            std::optional<TaskNeeds> task, int64_t tokens, size_t models) {
-  HeadsSettings settings;
-  settings.heads = options.preset == "sample" ? sample_heads(options.layers, options.heads, config)
-                                              : select_heads(options.layers, options.heads, config);
-  if (options.preset == "task")
-    std::erase_if(settings.heads, [&](const HeadPlace& place) { return !task->needs(place); });
-  settings.order = options.order == "importance" ? HeadOrder::kImportance : HeadOrder::kGiven;
-  settings.task = std::move(task);
-  settings.show_blank = keeps_blank_heads(options, config);
-  settings.top = options.top;
-  settings.watched = watched_cell(options, tokens);
-  settings.frames = count_frames(options);
-  settings.cells = choose_cells(tokens, static_cast<int64_t>(settings.heads.size() * models));
-  return settings;
-}
-
 LookedAt look_at_heads(const HeadsOptions& options, const GivenPrompts& given, const std::string& name,
                        size_t models) {
   const Transformer model = open_model(name, options.common);
@@ -98,7 +49,7 @@ LookedAt look_at_heads(const HeadsOptions& options, const GivenPrompts& given, c
   if (!options.task.empty()) {
     const TaskHeads heads = open_task_heads(options, name, model);
     ids = heads.ids;
-    task = needs_of(heads);
+    task = heads.needs;
     result.task = heads.description;
     result.subtitle =
         fmt::format("{} task, mean of {} clean prompts of {} tokens", task->task, ids.size(0), ids.size(1));
@@ -109,7 +60,7 @@ LookedAt look_at_heads(const HeadsOptions& options, const GivenPrompts& given, c
     result.subtitle = describe_prompts(given.texts, prompts.ids.size(), prompts.ids.front().size());
   }
   const int64_t tokens = ids.size(1);
-  const HeadsSettings settings = make_settings(options, model.config(), std::move(task), tokens, models);
+  const HeadsSettings settings = settle_heads(options, model.config(), std::move(task), tokens, models);
   note(fmt::format("{}: patterns on {} token{}", name, tokens, tokens == 1 ? "" : "s"));
   result.heads = collect_heads(model, ids, settings);
   result.heads.name = name;
@@ -119,10 +70,8 @@ LookedAt look_at_heads(const HeadsOptions& options, const GivenPrompts& given, c
 
 nlohmann::json describe_run(const HeadsOptions& options, const GivenPrompts& given,
                             const std::vector<std::string>& names, const LookedAt& first) {
-  nlohmann::json files = nlohmann::json::array();
-  for (const std::string& name : names) files.push_back(describe_model_files(name));
   nlohmann::json protocol = make_protocol(options.common);
-  protocol.update({{"models", files},
+  protocol.update({{"models", describe_models(names)},
                    {"device", first.device},
                    {"gates", "hard"},
                    {"preset", options.preset},

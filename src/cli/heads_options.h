@@ -3,26 +3,21 @@
 #include <string>
 #include <vector>
 
-#include "cli/common.h"
-#include "cli/figure_options.h"
+#include "analyze/heads/heads_request.h"
+#include "shell/common.h"
+#include "shell/figure_options.h"
 
 namespace openwork {
 
-struct HeadsOptions {
+struct HeadsOptions : HeadsRequest {
   CommonOptions common;
   FigureOptions figure;
-  std::string preset;            // "", sample, task, prompt
-  std::string order;             // layer, importance
-  std::string layers, heads;     // as analyze/heads/head_selection.h reads them; empty: all
-  std::string blank;             // show or leave-out; empty: by the order
   std::string shade = "sqrt";    // or linear
   std::string scale = "shared";  // or head
   double scale_high = 0;         // 0: the largest cell
   std::string task, circuit, ablation = "mean";
   double threshold = 0.9;
-  int64_t top = 0, columns = 0;  // 0: all; what fits
-  int64_t from = -1, to = -1;    // an edge to look at
-  int64_t frames = -1;           // cells to frame; -1: the preset's number
+  int64_t columns = 0;  // 0: what fits
 };
 
 void add_heads_options(CLI::App& verb, HeadsOptions& options);

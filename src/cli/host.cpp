@@ -6,11 +6,10 @@
 #include <mutex>
 
 #include "base/parallel.h"
-#include "cli/common.h"
-#include "cli/open.h"
-#include "cli/program.h"
 #include "cli/verbs.h"
 #include "io/places.h"
+#include "shell/common.h"
+#include "shell/open.h"
 #include "train/stop.h"
 
 namespace openwork {
@@ -55,7 +54,7 @@ VerbResult call_verb(std::vector<std::string> arguments,
   const Taking taking(result);
   // Before what stands after a "--", where no option is one.
   arguments.insert(arguments.begin() + (arguments.empty() ? 0 : 1), {"--json", "-", "--quiet"});
-  run_verb(arguments, all_verbs());
+  run_verb(arguments, program_help(), all_verbs());
   return result;
 }
 

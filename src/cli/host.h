@@ -35,7 +35,7 @@ struct VerbResult {
 
 // `arguments` as on the command line, without the program's name; `lent` are models that are open already, by the
 // names that stand in the arguments. One call at a time: another thread's waits. Throws Error, Interrupted
-// (cli/common.h), and what the host's functions throw.
+// (shell/common.h), and what the host's functions throw.
 VerbResult call_verb(std::vector<std::string> arguments,
                      const std::vector<std::pair<std::string, const Transformer*>>& lent);
 

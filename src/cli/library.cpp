@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include "base/parallel.h"
-#include "cli/program.h"
 #include "cli/verbs.h"
 
 namespace openwork {
@@ -18,7 +17,7 @@ std::optional<std::string> explain_torch_error(const std::exception& error) {
 
 }  // namespace
 
-std::map<std::string, AddVerb> all_verbs() {
+Verbs all_verbs() {
   return {{"models", add_models_verb},     {"fetch", add_fetch_verb},
           {"inspect", add_inspect_verb},   {"run", add_run_verb},
           {"tokenize", add_tokenize_verb}, {"eval", add_eval_verb},
@@ -37,5 +36,5 @@ std::map<std::string, AddVerb> all_verbs() {
 extern "C" __attribute__((visibility("default"))) int openwork_main(int argc, char** argv) {
   using namespace openwork;
   on_thread_count([](int count) { at::set_num_threads(count); });
-  return run_program(argc, argv, all_verbs(), explain_torch_error);
+  return run_program(argc, argv, program_help(), all_verbs(), explain_torch_error);
 }

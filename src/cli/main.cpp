@@ -3,11 +3,9 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "cli/program.h"
 #include "cli/verbs.h"
 
 namespace openwork {
@@ -28,8 +26,8 @@ int run_with_torch(int argc, char** argv) {
 }
 
 // The verbs that need no torch.
-const std::map<std::string, AddVerb>& light_verbs() {
-  static const std::map<std::string, AddVerb> verbs = {
+const Verbs& light_verbs() {
+  static const Verbs verbs = {
       {"models", add_models_verb}, {"fetch", add_fetch_verb}, {"tokenize", add_tokenize_verb}};
   return verbs;
 }
@@ -47,5 +45,5 @@ int main(int argc, char** argv) {
   words.push_back(nullptr);
   return openwork::needs_torch(count, words.data())
              ? openwork::run_with_torch(count, words.data())
-             : openwork::run_program(count, words.data(), openwork::light_verbs());
+             : openwork::run_program(count, words.data(), openwork::program_help(), openwork::light_verbs());
 }

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 
-#include "cli/common.h"
-#include "cli/program.h"
 #include "cli/verbs.h"
 #include "io/model_store.h"
 #include "io/package.h"
+#include "shell/common.h"
 
 namespace openwork {
 namespace {

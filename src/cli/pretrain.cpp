@@ -3,11 +3,10 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/open.h"
-#include "cli/program.h"
 #include "cli/training.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
+#include "shell/open.h"
 #include "text/train_tokenizer.h"
 #include "train/batches.h"
 #include "train/initialise.h"

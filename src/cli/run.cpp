@@ -1,19 +1,17 @@
 // openwork run: one forward pass (the next-token table), generation, and saving what a pass computes.
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "analyze/next_tokens.h"
 #include "analyze/save_pass.h"
 #include "base/error.h"
-#include "base/token_marks.h"
-#include "cli/common.h"
-#include "cli/generate_text.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/prompt_source.h"
+#include "cli/text_options.h"
 #include "cli/verbs.h"
-#include "report/next_tokens_json.h"
+#include "io/model_store.h"
+#include "report/generated_text_json.h"
+#include "report/next_tokens_text.h"
+#include "shell/open.h"
+#include "shell/prompt_source.h"
+#include "text/chat.h"
 
 namespace openwork {
 namespace {
@@ -26,58 +24,53 @@ struct RunVerbOptions {
   PromptSourceOptions source;
   std::string save, what = "logits", cache;
   int64_t top = 10;
-  TextOptions generation;
+  TextSettings generation;
 
   RunVerbOptions() {
     generation.generate.tokens = 0;
   }  // the next-token table, unless generation is asked for
 };
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    if (!part.empty()) parts.push_back(part);
+// Where a model's tokenizer and template are: an adapter's base has them.
+std::filesystem::path chat_folder(const RunVerbOptions& options) {
+  return locate_model(options.model).path;
+}
+
+TokenPrompts open_prompts(const RunVerbOptions& options, const GivenPrompts& given,
+                          const ModelConfig& config) {
+  if (!options.generation.chat) return tokenise_prompts(given, options.model, config, options.common);
+  if (given.texts.empty())
+    fail_input("--chat with token ids", "command line", "give the message as text, or leave --chat out");
+  return encode_chat(given, chat_folder(options), open_tokenizer(options.model), options.generation.system,
+                     config);
+}
+
+// Every prompt with the table of its next tokens.
+nlohmann::json show_tables(const RunVerbOptions& options, const Transformer& model,
+                           const TokenPrompts& prompts) {
+  nlohmann::json shown = nlohmann::json::array();
+  for (const std::vector<int64_t>& ids : prompts.ids) {
+    const std::vector<NextToken> tokens = likely_tokens(next_logits(model, ids), options.top);
+    print_results(options.common, format_next_tokens(tokens, [&](int64_t id) { return prompts.piece(id); }));
+    nlohmann::json& one = shown.emplace_back(describe_prompt(prompts, ids));
+    for (const NextToken& token : tokens) one["top"].push_back(to_json(token, prompts.piece(token.id)));
   }
-  return parts;
+  return shown;
 }
 
-// The most likely next tokens after one prompt, as a table and as JSON.
-nlohmann::json show_next_tokens(const RunVerbOptions& options, const TokenPrompts& prompts,
-                                const std::vector<NextToken>& tokens) {
-  nlohmann::json rows = nlohmann::json::array();
-  print_result(options.common, fmt::format("{:>3}  {:>9}  {:>9}  {:>7}  token", "", "share", "logit", "id"));
-  for (const NextToken& token : tokens) {
-    const std::string text = prompts.piece(token.id);
-    print_result(options.common,
-                 fmt::format("{:>3}  {:>7.3f} %  {:>9.4f}  {:>7}  {}", rows.size() + 1,
-                             100 * token.probability, token.logit, token.id, quote_token(text)));
-    rows.push_back(to_json(token, text));
-  }
-  return rows;
-}
-
-nlohmann::json describe_prompt(const TokenPrompts& prompts, const std::vector<int64_t>& ids) {
-  nlohmann::json pieces = nlohmann::json::array();
-  for (const int64_t id : ids) pieces.push_back(prompts.piece(id));
-  return {{"ids", ids}, {"pieces", pieces}};
-}
-
-// Every prompt with what follows it: the table of next tokens, or a continuation.
-nlohmann::json show_prompts(const RunVerbOptions& options, const Transformer& model,
-                            const TokenPrompts& prompts) {
-  nlohmann::json shown = nlohmann::json::array(), generated;
-  const bool generates = options.generation.generate.tokens > 0;
-  if (generates)
-    generated = generate_texts(options.common, options.generation, model, options.model, prompts);
-  for (size_t n = 0; n < prompts.ids.size(); ++n) {
-    nlohmann::json one = describe_prompt(prompts, prompts.ids[n]);
-    if (generates)
-      one["generated"] = generated[n];
-    else
-      one["top"] =
-          show_next_tokens(options, prompts, likely_tokens(next_logits(model, prompts.ids[n]), options.top));
-    shown.push_back(std::move(one));
+// Every prompt with its continuation.
+nlohmann::json show_texts(const RunVerbOptions& options, const Transformer& model,
+                          const TokenPrompts& prompts) {
+  TextPrinter printer(options.common, prompts.ids.size());
+  std::vector<int64_t> ends;
+  if (options.generation.chat) ends = read_end_tokens(chat_folder(options), *prompts.tokenizer);
+  const std::vector<GeneratedText> texts = generate_texts(
+      model, prompts, options.generation, ends, options.model,
+      [&](size_t n, const std::string& piece, const GeneratedText& made) { printer.show(n, piece, made); });
+  nlohmann::json shown = nlohmann::json::array();
+  for (size_t n = 0; n < texts.size(); ++n) {
+    nlohmann::json& one = shown.emplace_back(describe_prompt(prompts, prompts.ids[n]));
+    one["generated"] = to_json(texts[n], prompts.tokenizer.has_value());
   }
   return shown;
 }
@@ -99,26 +92,27 @@ void check_run_options(const CLI::App& verb, const RunVerbOptions& options) {
   for (const char* name : {"--temperature", "--top-k", "--top-p", "--stop"}) refuse(name, "--generate");
 }
 
-void run_run(const RunVerbOptions& options) {
+void run_run(RunVerbOptions& options) {
   apply_common_options(options.common);
-  SaveRequest request{options.save, split_list(options.what), split_list(options.cache)};
+  options.generation.generate.seed = options.common.seed;
+  SaveRequest request{options.save, split_names(options.what), split_names(options.cache)};
   check_save_request(request);
   const GivenPrompts given =
       take_prompt(options.has_text ? std::optional(options.text) : std::nullopt, options.source);
   const Transformer model = open_model(options.model, options.common, request.wants("grad"));
-  const TokenPrompts prompts = options.generation.chat
-                                   ? tokenise_chat(given, options.model, model.config(), options.generation)
-                                   : tokenise_prompts(given, options.model, model.config(), options.common);
+  const TokenPrompts prompts = open_prompts(options, given, model.config());
   if (!options.save.empty()) save_pass(model, batch_of(prompts, model.device()), request);
 
-  nlohmann::json result = {{"prompts", show_prompts(options, model, prompts)}};
+  const bool generates = options.generation.generate.tokens > 0;
+  nlohmann::json result = {
+      {"prompts", generates ? show_texts(options, model, prompts) : show_tables(options, model, prompts)}};
   if (!options.save.empty()) print_written(options.common, options.save);
   if (options.common.json.empty()) return;
   result["protocol"] = make_protocol(options.common);
   result["protocol"]["device"] = model.device().str();
   result["protocol"]["model"] = describe_model_files(options.model);
   result["protocol"]["prompt"] = given.description;
-  result["protocol"].update(describe_text_options(options.generation));
+  result["protocol"].update(describe_text_settings(options.generation));
   write_json_result(options.common, result);
 }
 

@@ -4,12 +4,11 @@
 #include "analyze/heads/head_scatter.h"
 #include "analyze/heads/head_selection.h"
 #include "base/error.h"
-#include "cli/figure_options.h"
-#include "cli/open.h"
-#include "cli/program.h"
 #include "cli/verbs.h"
 #include "report/captions.h"
 #include "report/scatter_figure.h"
+#include "shell/figure_options.h"
+#include "shell/open.h"
 
 namespace openwork {
 namespace {
@@ -50,17 +49,6 @@ HeadScatter look_at_model(const ScatterOptions& options, const GivenPrompts& giv
   return scatter;
 }
 
-void print_model(const ScatterOptions& options, const HeadScatter& model) {
-  print_result(options.common, fmt::format("{}: {} causal pairs", model.name, model.values.front().size()));
-  for (size_t a = 0; a < model.places.size(); ++a) {
-    for (size_t b = a + 1; b < model.places.size(); ++b) {
-      print_result(options.common,
-                   fmt::format("  {:<7} {:<7} Pearson {:+.3f}  Spearman {:+.3f}", model.places[a].name(),
-                               model.places[b].name(), model.pearson[a][b], model.spearman[a][b]));
-    }
-  }
-}
-
 void run_scatter(ScatterOptions& options) {
   apply_common_options(options.common);
   check_figure_output(options.figure);
@@ -70,13 +58,12 @@ void run_scatter(ScatterOptions& options) {
   std::vector<HeadScatter> models(names.size());
   std::vector<HeadPlace> places;
   std::string device, subtitle;
-  nlohmann::json files = nlohmann::json::array(), list = nlohmann::json::array();
+  nlohmann::json list = nlohmann::json::array();
   // The last model, the sparse one of a pair, chooses the heads where none are named; all show the same.
   for (size_t n = names.size(); n-- > 0;)
     models[n] = look_at_model(options, given, names[n], places, device, subtitle);
-  for (const std::string& name : names) files.push_back(describe_model_files(name));
   nlohmann::json protocol = make_protocol(options.common);
-  protocol.update({{"models", files},
+  protocol.update({{"models", describe_models(names)},
                    {"prompt", given.description},
                    {"device", device},
                    {"gates", "hard"},
@@ -84,7 +71,7 @@ void run_scatter(ScatterOptions& options) {
   const draw::ScatterMatrix matrix = make_scatter_matrix(models, subtitle, describe_protocol(protocol));
   draw::write_figure(draw::draw_scatter_matrix(matrix), options.figure.out, options.figure.dpi);
   for (const HeadScatter& model : models) {
-    print_model(options, model);
+    print_results(options.common, format_scatter(model));
     list.push_back(to_json(model));
   }
   print_written(options.common, options.figure.out);

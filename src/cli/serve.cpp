@@ -5,14 +5,13 @@
 #include <thread>
 
 #include "base/progress.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/trace_model.h"
 #include "cli/verbs.h"
-#include "cli/version.h"
 #include "serve/http_server.h"
 #include "serve/model_backend.h"
 #include "serve/service.h"
+#include "shell/open.h"
+#include "shell/open_traced.h"
+#include "shell/version.h"
 #include "train/stop.h"
 
 namespace openwork {

@@ -1,21 +1,17 @@
 // openwork stats: every statistic, class and redundancy group of each model's heads, and the table between
 // models.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "analyze/heads/head_classes.h"
 #include "analyze/heads/head_statistics.h"
 #include "analyze/heads/model_comparison.h"
 #include "base/progress.h"
-#include "cli/common.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/prompt_source.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
 #include "io/safe_files.h"
 #include "report/statistics_figures.h"
 #include "report/statistics_tables.h"
+#include "report/statistics_text.h"
+#include "shell/common.h"
+#include "shell/open.h"
+#include "shell/prompt_source.h"
 
 namespace openwork {
 namespace {
@@ -28,52 +24,6 @@ struct StatsOptions {
   bool no_interactions = false;
   std::string csv, markdown, out;
 };
-
-std::string list_heads(const std::vector<const HeadRecord*>& heads, Statistic statistic) {
-  std::vector<std::string> names;
-  for (const HeadRecord* head : heads)
-    names.push_back(fmt::format("{} {}", head->place.name(), format_value(head->mean[statistic])));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-void print_model(const CommonOptions& common, const ModelStatistics& model) {
-  const auto [low, high] = std::minmax_element(model.prompt_tokens.begin(), model.prompt_tokens.end());
-  print_result(common, fmt::format("{}: {} layers of {} heads, {} prompts of {} to {} tokens", model.name,
-                                   model.layers, model.heads, model.prompt_tokens.size(), *low, *high));
-  const std::vector<int64_t> counts = count_classes(model);
-  const auto by_layer = count_classes_by_layer(model);
-  for (size_t kind = 0; kind < kClassCount; ++kind) {
-    if (counts[kind] == 0) continue;
-    std::string layers;
-    for (const auto& layer : by_layer) layers += layer[kind] > 0 ? fmt::format("{:>3}", layer[kind]) : "  .";
-    print_result(common, fmt::format("  {:<16} {:>5} {}", class_name(static_cast<HeadClass>(kind)),
-                                     counts[kind], layers));
-  }
-  for (const Statistic statistic : {Statistic::kInduction, Statistic::kDuplicate, Statistic::kPrevious,
-                                    Statistic::kSelf, Statistic::kSink}) {
-    print_result(common, fmt::format("  most {:<11} {}", kStatistics[static_cast<size_t>(statistic)].title,
-                                     list_heads(leading_heads(model, statistic, 3), statistic)));
-  }
-  print_result(common,
-               fmt::format("  redundancy       {} groups at a correlation of {}; {} distinct heads, {} blank",
-                           model.redundancy.groups.size(), model.redundancy.level, model.redundancy.distinct,
-                           model.redundancy.blank));
-}
-
-void print_comparison(const CommonOptions& common, const ModelComparison& comparison) {
-  print_result(common, fmt::format("\n{} to {}\n{:<44} {:>9} {:>9} {:>10} {:<22} {:>9}", comparison.dense,
-                                   comparison.sparse, "", "dense", "sparse", "difference", "95 % interval",
-                                   "p, Holm"));
-  for (const ComparisonRow& row : comparison.rows) {
-    print_result(common,
-                 fmt::format("{:<44} {:>9} {:>9} {:>10} {:<22} {:>9}", row.title, format_value(row.dense),
-                             format_value(row.sparse), format_value(row.difference), format_interval(row),
-                             format_p(row.p_corrected)));
-  }
-  if (!comparison.rows.empty())
-    print_result(common, fmt::format("{} prompts; sign flips, two-sided, {} draws",
-                                     comparison.rows[0].prompts, 10000));
-}
 
 ModelStatistics measure_model(const std::string& name, const GivenPrompts& given, const StatsOptions& options,
                               std::string& device) {
@@ -96,8 +46,7 @@ void write_results(const StatsOptions& options, const StatisticsReport& report, 
   result["protocol"] = make_protocol(options.common);
   result["protocol"]["device"] = device;
   result["protocol"].update(describe_statistics(options.statistics, prompts));
-  for (const std::string& name : options.arguments)
-    result["protocol"]["models"].push_back(describe_model_files(name));
+  result["protocol"]["models"] = describe_models(options.arguments);
   write_json_result(options.common, result);
   if (!options.csv.empty()) write_text_file(options.csv, make_csv(report));
   if (!options.markdown.empty()) write_text_file(options.markdown, make_markdown(report));
@@ -117,9 +66,10 @@ void run_stats(StatsOptions& options) {
   std::string device;
   for (const std::string& name : options.arguments) {
     add_model(report, measure_model(name, given, options, device), options.common.seed);
-    print_model(options.common, report.models.back());
+    print_results(options.common, format_statistics(report.models.back()));
   }
-  for (const ModelComparison& comparison : report.comparisons) print_comparison(options.common, comparison);
+  for (const ModelComparison& comparison : report.comparisons)
+    print_results(options.common, format_comparison(comparison));
   if (options.common.json.empty() && options.csv.empty() && options.markdown.empty() && options.out.empty())
     return;
   write_results(options, report, given.description, device);

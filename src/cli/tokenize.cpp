@@ -4,11 +4,10 @@
 
 #include "base/error.h"
 #include "base/token_marks.h"
-#include "cli/common.h"
-#include "cli/open_tokenizer.h"
-#include "cli/program.h"
 #include "cli/verbs.h"
 #include "io/mapped_file.h"
+#include "shell/common.h"
+#include "shell/open_tokenizer.h"
 
 namespace openwork {
 namespace {

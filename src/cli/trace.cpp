@@ -1,41 +1,23 @@
 // openwork trace: which features make a prompt's next token, and which heads carry them from token to token.
 #include <fmt/format.h>
 
-#include <chrono>
-#include <filesystem>
-
-#include "analyze/trace/trace.h"
 #include "base/error.h"
-#include "cli/open.h"
-#include "cli/program.h"
 #include "cli/trace_interventions.h"
 #include "cli/trace_options.h"
 #include "cli/trace_prompts.h"
-#include "cli/trace_report.h"
 #include "cli/verbs.h"
-#include "cli/version.h"
 #include "draw/figure.h"
-#include "io/atomic_file.h"
 #include "report/captions.h"
 #include "report/trace_features.h"
-#include "report/trace_graph.h"
+#include "report/trace_figure.h"
+#include "report/trace_files.h"
 #include "report/trace_json.h"
-#include "report/trace_kept.h"
+#include "report/trace_text.h"
+#include "shell/open.h"
+#include "shell/version.h"
 
 namespace openwork {
 namespace {
-
-namespace fs = std::filesystem;
-
-// graph.json -> graph-openwork-8m.json where several models are traced.
-std::string name_for_model(const std::string& file, const std::string& model, size_t models) {
-  if (models == 1) return file;
-  const fs::path path(file);
-  std::string name = short_name(model);
-  std::replace(name.begin(), name.end(), '/', '-');
-  return (path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), name, path.extension().string()))
-      .string();
-}
 
 std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vector<std::string>& models,
                                      const std::vector<std::string>& transcoders, const GivenPrompts& given,
@@ -46,8 +28,8 @@ std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vec
     protocol["device"] = traced.model.device().str();
     traces.push_back(trace_given(traced, given, options.common, options.question, options.settings,
                                  traces.empty() ? nullptr : &traces.front()));
-    if (n == 0) print_trace_header(options.common);
-    print_trace_row(options.common, traces.back());
+    if (n == 0) print_result(options.common, format_trace_header());
+    print_results(options.common, format_trace_rows(traces.back()));
     if (options.features_out.empty()) continue;
     const std::string folder = name_for_model(options.features_out, models[n], models.size());
     const size_t count = write_trace_features(folder, traced, traces.back().graph);
@@ -58,35 +40,16 @@ std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vec
 
 void write_graphs(const TraceOptions& options, const std::vector<ModelTrace>& traces,
                   const nlohmann::json& protocol) {
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
   for (const ModelTrace& trace : traces) {
     const std::string path = name_for_model(options.graph, trace.name, traces.size());
-    TraceGraphOrigin origin{.slug = fs::path(path).stem().string(),
-                            .scan = trace.scan,
-                            .prompt = {},
-                            .program = "openwork",
-                            .version = kVersion,
-                            .feature_url = {},
-                            .created_ms = now.count(),
-                            .max_nodes = options.settings.max_nodes,
-                            .protocol = protocol,
-                            .record = describe_trace(trace),
-                            .supernodes = trace.supernodes};
-    for (const std::string& token : trace.graph.tokens) origin.prompt += token;
-    if (!trace.text.empty()) origin.prompt = trace.text;
-    const nlohmann::json graph = make_trace_graph(trace.graph, origin, trace.labels);
-    // Bytes of a token need not be UTF-8; they are shown with replacement characters rather than refused.
-    write_text_file(path, graph.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    write_trace_graph(path, trace, options.settings.max_nodes, protocol, kVersion);
     print_written(options.common, path);
   }
 }
 
 nlohmann::json describe_run(const TraceOptions& options, const std::vector<std::string>& models) {
-  nlohmann::json files = nlohmann::json::array();
-  for (const std::string& name : models) files.push_back(describe_model_files(name));
   nlohmann::json protocol = make_protocol(options.common);
-  protocol.update({{"models", files},
+  protocol.update({{"models", describe_models(models)},
                    {"gates", "hard"},
                    {"max_nodes", options.settings.max_nodes},
                    {"explain", options.settings.explain},
@@ -111,7 +74,7 @@ void trace_one_prompt(const TraceOptions& options, const std::vector<std::string
   for (const ModelTrace& trace : traces) protocol["transcoders"].push_back(to_json(trace.transcoders));
   if (const std::string answers = describe_answers(traces); !answers.empty())
     print_result(options.common, answers + " --target TOKEN traces all to one.");
-  for (const ModelTrace& trace : traces) print_trace(options.common, trace, options.top);
+  for (const ModelTrace& trace : traces) print_results(options.common, format_trace(trace, options.top));
   if (!options.graph.empty()) write_graphs(options, traces, protocol);
   if (!options.figure.out.empty()) write_figure(options, traces, given, protocol);
   nlohmann::json result = {
@@ -127,19 +90,7 @@ void draw_kept(const TraceOptions& options) {
   if (!options.words.empty())
     fail_input("a kept graph and a model or prompt", "--from-graph",
                "leave out MODEL and PROMPT: the file has both");
-  std::vector<ModelTrace> traces;
-  nlohmann::json protocol;
-  for (const std::string& file : options.from_graphs) {
-    KeptTrace kept = read_kept_trace(file);
-    if (traces.empty()) protocol = kept.protocol;
-    traces.push_back(std::move(kept.trace));
-  }
-  const ModelTrace& first = traces.front();
-  std::vector<std::string> texts;  // none where only tokens were known
-  if (!first.text.empty()) texts.push_back(first.text);
-  const std::string prompt = describe_prompts(texts, 1, first.graph.tokens.size()),
-                    made = protocol.is_object() ? describe_protocol(protocol) : "";
-  draw::write_figure(draw_model_traces(traces, prompt, made), options.figure.out, options.figure.dpi);
+  draw::write_figure(draw_kept_traces(options.from_graphs), options.figure.out, options.figure.dpi);
   print_result(options.common, "wrote " + options.figure.out);
 }
 

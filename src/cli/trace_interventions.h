@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analyze/trace/intervention_study.h"
-#include "cli/trace_model.h"
+#include "shell/open_traced.h"
 
 namespace openwork {
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "analyze/trace/model_trace.h"
-#include "cli/common.h"
-#include "cli/figure_options.h"
-#include "cli/prompt_source.h"
+#include "shell/common.h"
+#include "shell/figure_options.h"
+#include "shell/prompt_source.h"
 
 namespace openwork {
 

@@ -1,24 +1,13 @@
 #include "cli/trace_prompts.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 
-#include "base/error.h"
-#include "base/interval_text.h"
 #include "io/sha256.h"
 #include "report/trace_json.h"
+#include "report/trace_prompts_text.h"
 
 namespace openwork {
 namespace {
-
-void print_prompt(const CommonOptions& common, const TracedModel& traced, const PromptLine& line,
-                  const PromptHeads& heads) {
-  print_result(common,
-               fmt::format("{:<24} {:>5}  key {:>2} -> query {:>2}  {:<10} {:>7.3f} %  {}", traced.title,
-                           heads.needed, heads.from, heads.to, printable(heads.target, 20),
-                           100 * heads.probability, printable(line.prompt, 60)));
-}
 
 HeadsByPrompt trace_lines(TracedModel traced, const std::vector<PromptLine>& lines,
                           const PromptTraceSettings& settings, const CommonOptions& common) {
@@ -31,20 +20,9 @@ HeadsByPrompt trace_lines(TracedModel traced, const std::vector<PromptLine>& lin
       TraceProgress progress(traced);
       prompts.push_back(count_heads(traced, lines[n], ids[n], settings, std::ref(progress)));
     }
-    print_prompt(common, traced, lines[n], prompts.back());
+    print_result(common, format_prompt(traced.title, lines[n], prompts.back()));
   }
   return summarise_heads(traced.name, std::move(prompts), common.seed);
-}
-
-void print_mean(const CommonOptions& common, const HeadsByPrompt& model, double share) {
-  print_result(common,
-               fmt::format("{}: {:.1f} heads carry {:.0f} % on average, 95 % {}, {} prompts", model.name,
-                           model.mean, 100 * share, interval_text(model.interval, 1), model.prompts.size()));
-}
-
-void print_ratio(const CommonOptions& common, const HeadRatio& ratio) {
-  print_result(common, fmt::format("{} needs {:.2f} times fewer heads than {}, 95 % {}", ratio.sparse,
-                                   ratio.ratio, ratio.dense, interval_text(ratio.interval, 2)));
 }
 
 }  // namespace
@@ -58,7 +36,7 @@ nlohmann::json trace_prompt_file(const std::string& file, const std::vector<std:
                         {"sha256", sha256_of_file(file)},
                         {"count", lines.size()}};
   protocol["bootstrap"] = "prompts, 2000 draws; the same ones for both models of a ratio";
-  print_result(common, fmt::format("{:<24} {:>5}", "model", "heads"));
+  print_result(common, format_prompts_header());
   std::vector<HeadsByPrompt> counts;
   for (size_t n = 0; n < models.size(); ++n) {
     TracedModel traced = open_traced_model(models[n], transcoders[n], common);
@@ -70,12 +48,12 @@ nlohmann::json trace_prompt_file(const std::string& file, const std::vector<std:
                            {"comparison", nlohmann::json::array()}};
   for (const PromptLine& line : lines) result["texts"].push_back(line.prompt);
   for (const HeadsByPrompt& model : counts) {
-    print_mean(common, model, settings.explain);
+    print_result(common, format_mean(model, settings.explain));
     result["models"].push_back(to_json(model));
   }
   for (size_t n = 1; n < counts.size(); ++n) {
     const HeadRatio ratio = compare_heads(counts[0], counts[n], common.seed);
-    print_ratio(common, ratio);
+    print_result(common, format_ratio(ratio));
     result["comparison"].push_back(to_json(ratio));
   }
   return result;

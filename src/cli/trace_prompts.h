@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/trace_model.h"
+#include "shell/open_traced.h"
 
 namespace openwork {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/common.h"
+#include "shell/common.h"
 #include "text/tokenizer.h"
 #include "train/batches.h"
 #include "train/sparsify.h"

@@ -2,58 +2,21 @@
 // activations.
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "base/error.h"
-#include "cli/figure_options.h"
-#include "cli/open.h"
-#include "cli/program.h"
-#include "cli/training.h"
+#include "cli/transcode_options.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
 #include "io/model_store.h"
 #include "model/load.h"
 #include "report/transcoder_figure.h"
 #include "report/transcoder_report.h"
+#include "shell/figure_options.h"
+#include "shell/open.h"
 #include "transcode/transcoder_files.h"
 #include "transcode/transcoder_folder.h"
 
 namespace openwork {
 namespace {
-
-constexpr int64_t kUsualContexts = 5;
-
-struct TranscodeVerb {
-  TrainingOptions training;
-  TranscodeOptions transcode;
-  std::string kind = "plt", input = "normed", activation = "batchtopk", scan, unpack, measure, details, start;
-  int bits = 32;
-  int64_t curve_blocks = 64;        // of --measure
-  std::optional<int64_t> describe;  // a run: kUsualContexts unless said; --measure: none unless said
-};
-
-// What the options say, in options.transcode.
-void settle(TranscodeVerb& options, const ModelConfig& config) {
-  RunOptions& run = options.training.run;
-  TranscodeOptions& transcode = options.transcode;
-  transcode.kind = options.kind == "clt" ? TranscoderKind::kCrossLayer : TranscoderKind::kPerLayer;
-  transcode.input = options.input == "residual" ? TranscoderInput::kResidual : TranscoderInput::kNormed;
-  transcode.selection = options.activation == "topk" ? FeatureSelection::kTopK : FeatureSelection::kBatchTopK;
-  if (transcode.features == 0) transcode.features = 4 * config.width;
-  if (transcode.k > transcode.features) {
-    fail_input(fmt::format("{} of {} features per token", transcode.k, transcode.features),
-               "--k and --features", "let --k be at most --features");
-  }
-  settle_training_options(options.training, config.context);
-  transcode.learning_rate = options.training.learning_rate;
-  transcode.folder = run.out;
-  transcode.seed = run.loop.seed, transcode.batch = run.loop.batch;
-  transcode.steps = run.loop.steps, transcode.minutes = run.loop.minutes;
-  transcode.schedule = run.loop.schedule;
-  transcode.log_every = run.loop.log_every, transcode.checkpoint_every = run.loop.checkpoint_every;
-  transcode.resume = run.loop.resume;
-  transcode.ranks = run.loop.ranks;
-}
 
 Transformer open_as(const TranscodeVerb& options, at::ScalarType dtype) {
   CommonOptions common = options.training.common;
@@ -121,7 +84,7 @@ TranscoderQuality measure_saved(const TranscodeVerb& options, const std::filesys
 void run_transcode(TranscodeVerb& options) {
   RunOptions& run = options.training.run;
   const ModelConfig config = load_config(locate_model(run.model).path);
-  settle(options, config);
+  settle_transcode_options(options, config);
   const Tokenizer tokenizer = open_tokenizer(run.model);
   const int32_t end = end_of_text(tokenizer, config);
   const PreparedData data = share_data(options.training, tokenizer, end, config.vocabulary);
@@ -177,70 +140,6 @@ void unpack(const TranscodeVerb& options) {
   print_written(options.training.common, options.training.out);
 }
 
-void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
-  TranscodeOptions& transcode = options.transcode;
-  verb.add_option("--kind", options.kind, "plt: per layer; clt: across layers")
-      ->check(CLI::IsMember({"plt", "clt"}))
-      ->capture_default_str();
-  verb.add_option("--features", transcode.features, "per layer (default: 4 times the model's width)")
-      ->check(between<int64_t>(1, int64_t{1} << 24))
-      ->type_name("N");
-  verb.add_option("--k", transcode.k, "active features per token and layer")
-      ->check(between<int64_t>(1, int64_t{1} << 24))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_option("--activation", options.activation,
-                  "batchtopk: k per token on average; topk: k of every token; both end as thresholds")
-      ->check(CLI::IsMember({"batchtopk", "topk"}))
-      ->capture_default_str();
-  verb.add_option("--input", options.input,
-                  "what encoders read: the normed stream, as MLPs do, or the residual stream")
-      ->check(CLI::IsMember({"normed", "residual"}))
-      ->capture_default_str();
-  verb.add_option("--dead-after", transcode.dead_after,
-                  "a feature inactive for N tokens is dead, and is revived")
-      ->check(between<int64_t>(1, int64_t{1} << 50))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_flag("--skip", transcode.skip,
-                "train a linear path from input to output beside the features (plt)");
-  verb.add_flag("--share-k", transcode.share_k, "k is the mean over layers: those that need more have more");
-  verb.add_option("--joint-share", transcode.joint_share,
-                  "of the run, its last part: all layers trained together in the replaced model, against the "
-                  "model's own predictions")
-      ->check(between<double>(0, 1))
-      ->type_name("X")
-      ->capture_default_str();
-  verb.add_option("--joint-rate", transcode.joint_rate, "the learning rate there, over --lr")
-      ->check(between<double>(1e-6, 1e6))
-      ->type_name("X")
-      ->capture_default_str();
-  verb.add_option("--output-weight", transcode.output_weight,
-                  "of the layers' own outputs beside the predictions, there")
-      ->check(between<double>(0, 1e6))
-      ->type_name("X")
-      ->capture_default_str();
-  verb.add_option("--start", options.start, "begin from the features of this folder")->type_name("FOLDER");
-  verb.add_option("--bits", options.bits, "of the saved matrices: 32, or 8 with a scale per row")
-      ->check(CLI::IsMember({8, 32}))
-      ->capture_default_str();
-  verb.add_option("--describe", options.describe,
-                  "most active held-out places kept of every feature, in features.json.zst; 0: none "
-                  "(default: 5; with --measure: 0)")
-      ->check(between<int64_t>(0, 1000))
-      ->type_name("N");
-  verb.add_option(
-          "--curve-blocks", options.curve_blocks,
-          "--measure: blocks that the loss with layers 0 to l, and with each alone, is measured on; 0: none")
-      ->check(between<int64_t>(0, int64_t{1} << 30))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_option("--details", options.details, "also a JSON file per feature, as public viewers read them")
-      ->type_name("DIR");
-  verb.add_option("--scan", options.scan, "what public viewers call the set (default: openwork/MODEL-KIND)")
-      ->type_name("NAME");
-}
-
 }  // namespace
 
 void add_transcode_verb(CLI::App& app) {
@@ -277,22 +176,9 @@ void add_transcode_verb(CLI::App& app) {
       "  openwork transcode --unpack models/openwork-8m/transcoders --out plain");
   verb->callback([options] {
     apply_common_options(options->training.common);
-    if (!options->unpack.empty()) {
-      if (options->training.out.empty())
-        fail_input("--unpack without --out", "command line", "give --out DIR");
-      return unpack(*options);
-    }
-    if (options->training.run.model.empty() || options->training.data.empty()) {
-      fail_input("transcode wants a MODEL and --data", "command line", "see openwork transcode --help");
-    }
-    const bool measure = !options->measure.empty();
-    if (!options->details.empty() && options->describe.value_or(measure ? 0 : kUsualContexts) == 0) {
-      fail_input("details of features that are not described", "--details", "give --describe N");
-    }
-    if (measure) return run_measure(*options);
-    if (options->training.out.empty()) {
-      fail_input("transcode wants a folder for the transcoders", "command line", "give --out DIR");
-    }
+    check_transcode_verb(*options);
+    if (!options->unpack.empty()) return unpack(*options);
+    if (!options->measure.empty()) return run_measure(*options);
     run_transcode(*options);
   });
 }

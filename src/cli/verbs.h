@@ -1,12 +1,19 @@
-// Each add_*_verb adds one verb's subcommand with its options, help and examples, and lives in a file of its own.
+// The table of verbs. Each add_*_verb adds one verb's subcommand with its options, help and examples, and lives in a file
+// of its own.
 #pragma once
 #include <CLI/CLI.hpp>
-#include <map>
 #include <string>
 
-#include "cli/program.h"
+#include "shell/program.h"
 
 namespace openwork {
+
+// The verbs' names and summaries (cli/verb_table.cpp), and whether one has that name.
+const ProgramHelp& program_help();
+bool is_verb(const std::string& word);
+
+// The subcommand of a verb, with its summary; the verb's own file then adds its options to it.
+CLI::App* add_verb(CLI::App& app, const std::string& name);
 
 void add_models_verb(CLI::App& app);
 void add_fetch_verb(CLI::App& app);
@@ -31,6 +38,6 @@ void add_bench_verb(CLI::App& app);
 void add_completion_verb(CLI::App& app);
 
 // All of them, by name (cli/library.cpp).
-std::map<std::string, AddVerb> all_verbs();
+Verbs all_verbs();
 
 }  // namespace openwork

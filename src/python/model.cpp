@@ -9,11 +9,11 @@
 
 #include "analyze/prompts.h"
 #include "base/error.h"
-#include "cli/open.h"
 #include "model/generate.h"
 #include "model/save.h"
 #include "python/bindings.h"
 #include "python/tensor.h"
+#include "shell/open.h"
 
 namespace nb = nanobind;
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/common.h"
 #include "model/transformer.h"
+#include "shell/common.h"
 #include "text/tokenizer.h"
 
 namespace openwork {

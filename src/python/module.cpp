@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cli/common.h"
 #include "python/bindings.h"
+#include "shell/common.h"
 
 namespace nb = nanobind;
 

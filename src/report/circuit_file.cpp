@@ -40,16 +40,8 @@ TaskHeads find_described_heads(const Transformer& model, const Task& task, const
   heads.description = describe_task(task);
   heads.description["ablation"] = ablation;
   heads.description["threshold"] = threshold;
+  heads.needs.task = heads.description["task"].get<std::string>();
   return heads;
-}
-
-TaskNeeds needs_of(const TaskHeads& heads) {
-  return {.task = heads.description["task"].get<std::string>(),
-          .threshold = heads.description["threshold"].get<double>(),
-          .order = heads.order,
-          .importance = heads.importance,
-          .needed = heads.needed,
-          .faithfulness = heads.faithfulness};
 }
 
 TaskHeads read_task_heads(const std::string& file, const std::string& name, const nlohmann::json& files,
@@ -58,19 +50,22 @@ TaskHeads read_task_heads(const std::string& file, const std::string& name, cons
   try {
     const nlohmann::json& found = find_model(result, name, file);
     TaskHeads heads;
+    TaskNeeds& needs = heads.needs;
     heads.description = describe_task(task);
     check_protocol(result.at("protocol"), heads.description, files, name, file);
     for (size_t n = 0; n < found.at("order").size(); ++n) {
-      heads.order.push_back(parse_part(found.at("order").at(n), config, task.length()).place());
-      heads.importance[heads.order.back()] = found.at("scores").at(n);
+      needs.order.push_back(parse_part(found.at("order").at(n), config, task.length()).place());
+      needs.importance[needs.order.back()] = found.at("scores").at(n);
     }
-    heads.needed = found.at("heads_at_threshold");
+    needs.needed = found.at("heads_at_threshold");
     const auto counts = found.at("counts").get<std::vector<size_t>>();
     for (size_t n = 0; n < counts.size(); ++n) {
-      if (counts[n] == heads.needed) heads.faithfulness = found.at("faithfulness").at(n);
+      if (counts[n] == needs.needed) needs.faithfulness = found.at("faithfulness").at(n);
     }
     heads.description["ablation"] = result.at("protocol").at("ablation");
     heads.description["threshold"] = result.at("protocol").at("threshold");
+    needs.task = heads.description["task"].get<std::string>();
+    needs.threshold = heads.description["threshold"].get<double>();
     return heads;
   } catch (const nlohmann::json::exception&) {
     fail_input("not a circuit of heads", file, "make it with circuit --level head --json FILE");

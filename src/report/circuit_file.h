@@ -5,14 +5,11 @@
 #include <string>
 
 #include "analyze/circuits/task_heads.h"
-#include "analyze/heads/model_heads.h"
 
 namespace openwork {
 
 TaskHeads find_described_heads(const Transformer& model, const Task& task, const std::string& ablation,
                                double threshold, uint64_t seed);
-
-TaskNeeds needs_of(const TaskHeads& heads);  // as a figure of heads wants them
 
 // `name` and `files` are the model as the file must know it, `task` its task. Fails where the file is of
 // another model, task, number of prompts or length. Fills in all but the prompts' ids.

@@ -19,12 +19,14 @@ TaskHeads find_task_heads(const Transformer& model, const Task& task, AblationKi
   Sweep sweep("", {});
   const Circuit circuit = find_circuit(model, task, settings, sweep);
   TaskHeads heads;
+  TaskNeeds& needs = heads.needs;
+  needs.threshold = threshold;
   for (size_t n = 0; n < circuit.order.size(); ++n) {
-    heads.order.push_back(circuit.order[n].place());
-    heads.importance[heads.order.back()] = circuit.scores[n];
+    needs.order.push_back(circuit.order[n].place());
+    needs.importance[needs.order.back()] = circuit.scores[n];
   }
-  heads.needed = static_cast<size_t>(circuit.heads_at_threshold);
-  heads.faithfulness = circuit.faithfulness_at_threshold();
+  needs.needed = static_cast<size_t>(circuit.heads_at_threshold);
+  needs.faithfulness = circuit.faithfulness_at_threshold();
   heads.ids = clean_prompts(task, model.device());
   return heads;
 }

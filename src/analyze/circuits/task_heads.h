@@ -3,21 +3,17 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "analyze/circuits/circuit.h"
+#include "base/task_needs.h"
 
 namespace openwork {
 
 struct TaskHeads {
-  std::vector<HeadPlace> order;            // all heads, most important first
-  std::map<HeadPlace, double> importance;  // effect of each
-  size_t needed = 0;                       // the first so many reach the threshold
-  double faithfulness = 0;                 // of those
-  at::Tensor ids;                          // [prompts, tokens], the clean ones
-  nlohmann::json description;              // for the protocol; filled in by who knows where the task is from
+  TaskNeeds needs;             // its task's name is filled in with the description
+  at::Tensor ids;              // [prompts, tokens], the clean ones
+  nlohmann::json description;  // for the protocol; filled in by who knows where the task is from
 };
 
 TaskHeads find_task_heads(const Transformer& model, const Task& task, AblationKind ablation, double threshold,

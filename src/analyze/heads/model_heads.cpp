@@ -1,6 +1,7 @@
 #include "analyze/heads/model_heads.h"
 
 #include <algorithm>
+#include <map>
 
 namespace openwork {
 namespace {
@@ -64,11 +65,6 @@ std::vector<CollectedHead> look_at_all(const Transformer& model, const Tensor& i
 }
 
 }  // namespace
-
-bool TaskNeeds::needs(const HeadPlace& place) const {
-  const auto end = order.begin() + static_cast<std::ptrdiff_t>(needed);
-  return std::find(order.begin(), end, place) != end;
-}
 
 ModelHeads collect_heads(const Transformer& model, const Tensor& ids, const HeadsSettings& settings) {
   std::vector<CollectedHead> heads = look_at_all(model, ids, settings);

@@ -2,13 +2,13 @@
 // apart, the rest in the order asked for, the strongest cells marked.
 //   ModelHeads heads = collect_heads(model, ids, {.heads = select_heads("", "", model.config())});
 #pragma once
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analyze/heads/patterns.h"
 #include "base/causal_cells.h"
+#include "base/task_needs.h"
 
 namespace openwork {
 
@@ -16,18 +16,6 @@ enum class HeadOrder {
   kGiven,       // as `heads` lists them: layer by layer
   kImportance,  // by the task's effect where there is one, else by the strongest move between tokens; largest
                 // first
-};
-
-// What a task said about the heads before they are looked at.
-struct TaskNeeds {
-  std::string task;
-  double threshold = 0.9;                  // share of the task that the needed heads keep
-  std::vector<HeadPlace> order;            // all heads, most important first
-  std::map<HeadPlace, double> importance;  // effect of each
-  size_t needed = 0;                       // the first so many reach the threshold
-  double faithfulness = 0;                 // of those
-
-  bool needs(const HeadPlace& place) const;
 };
 
 struct HeadsSettings {

@@ -1,0 +1,22 @@
+// The options of `sparsify` beyond those that every training run has.
+#pragma once
+#include <string>
+
+#include "cli/training.h"
+
+namespace openwork {
+
+struct SparsifyOptions {
+  TrainingOptions training;
+  std::string gate = "idle", start = "pretrained", target = "base", head_form = "log", head_over = "sample";
+  MultiplierOptions multiplier;
+  LoraOptions lora;
+  double lora_alpha = 0;
+  bool full = false;
+};
+
+void add_gate_options(CLI::App& verb, SparsifyOptions& options);
+void add_target_options(CLI::App& verb, SparsifyOptions& options);  // where to end, and how to get there
+void add_form_options(CLI::App& verb, SparsifyOptions& options);    // what is trained, and how it is saved
+
+}  // namespace openwork

@@ -1,0 +1,45 @@
+#include "shell/open_tokenizer.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "io/model_store.h"
+
+namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_tokenizer(const fs::path& path) {
+  return !fs::is_directory(path) || fs::exists(path / "tokenizer.json");
+}
+
+}  // namespace
+
+Tokenizer open_tokenizer(const std::string& name) {
+  const LocatedModel located = locate_model(name);
+  if (has_tokenizer(located.path)) return Tokenizer::from_file(located.path);
+  const fs::path config = located.path / "config.json";
+  if (fs::exists(config) && read_json_file(config).value("model_type", "") == "gpt2") {
+    for (const char* id : {"gpt2", "openai-community/gpt2"}) {
+      try {
+        return Tokenizer::from_file(locate_model(id).path);
+      } catch (const Error&) {
+        continue;  // not on this machine; the next name
+      }
+    }
+  }
+  fail_input("the model has no tokenizer.json", located.path.string(),
+             "put one there, run openwork fetch hf:openai-community/gpt2 for GPT-2's, or give --tokens");
+}
+
+std::optional<Tokenizer> find_tokenizer(const std::string& name) {
+  try {
+    return open_tokenizer(name);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace openwork

@@ -1,0 +1,28 @@
+// From the command line's models and prompts to traces: what `trace` opens and asks.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "analyze/trace/trace_ids.h"
+#include "analyze/trace/trace_prompts.h"
+#include "shell/open.h"
+#include "shell/prompt_source.h"
+
+namespace openwork {
+
+// Opens the model with the transcoders of a folder (empty: MLPs are nodes). Tracing is exact in fp32 alone;
+// another dtype is refused.
+TracedModel open_traced_model(const std::string& name, const std::string& transcoders,
+                              const CommonOptions& common);
+
+// The given prompts in this model's tokens; gives the tokenizer to `traced`.
+std::vector<std::vector<int64_t>> tokenise_for(TracedModel& traced, const GivenPrompts& given,
+                                               const CommonOptions& common);
+
+// The one prompt that was given. Where `first`, another model's trace, has the same tokens, the same two are
+// asked about.
+ModelTrace trace_given(TracedModel& traced, const GivenPrompts& given, const CommonOptions& common,
+                       const TraceQuestion& question, const PromptTraceSettings& settings,
+                       const ModelTrace* first);
+
+}  // namespace openwork
