@@ -10,7 +10,7 @@ struct Interval {
 };
 
 // 95 % interval of sum(totals) / sum(weights) when the pairs are resampled with replacement; the same numbers
-// for the same seed on every machine. One pair gives the interval of that one value.
+// for the same seed on every machine. One pair has none (base/interval_text.h).
 Interval bootstrap_ratio(std::span<const double> totals, std::span<const double> weights, uint64_t seed,
                          int64_t draws = 2000);
 

@@ -1,6 +1,7 @@
 // openwork trace: which features make a prompt's next token, and which heads carry them from token to token.
 #include <fmt/format.h>
 
+#include "analyze/trace/node_changes.h"
 #include "base/error.h"
 #include "cli/trace_interventions.h"
 #include "cli/trace_options.h"
@@ -19,9 +20,21 @@
 namespace openwork {
 namespace {
 
+// No model is traced before all have been asked whether they have what is to be changed.
+void check_changes_in_all(const TraceOptions& options, const std::vector<std::string>& models,
+                          const std::vector<std::string>& transcoders, const GivenPrompts& given) {
+  if (models.size() == 1 || options.settings.changes.empty()) return;  // tracing it asks first
+  for (size_t n = 0; n < models.size(); ++n) {
+    TracedModel traced = open_traced_model(models[n], transcoders[n], options.common);
+    for (const std::vector<int64_t>& ids : tokenise_for(traced, given, options.common))
+      check_node_changes(options.settings.changes, traced, static_cast<int64_t>(ids.size()));
+  }
+}
+
 std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vector<std::string>& models,
                                      const std::vector<std::string>& transcoders, const GivenPrompts& given,
                                      nlohmann::json& protocol) {
+  check_changes_in_all(options, models, transcoders, given);
   std::vector<ModelTrace> traces;
   for (size_t n = 0; n < models.size(); ++n) {
     TracedModel traced = open_traced_model(models[n], transcoders[n], options.common);

@@ -26,23 +26,6 @@ NodeChange parse_boost(const std::string& text) {
   return {text.substr(0, equals), factor};
 }
 
-// The layer of a node's name (L3F512@7, M3@7, E3@7; of T@7 0); none where it is no node's.
-std::optional<int64_t> node_layer(const std::string& name) {
-  const char* at = name.data();
-  const char* const end = at + name.size();
-  const auto take_number = [&](int64_t& number) {
-    const auto [next, error] = std::from_chars(at, end, number);
-    const bool taken = error == std::errc() && number >= 0;
-    at = next;
-    return taken;
-  };
-  const auto take = [&](char letter) { return at < end && *at == letter && ++at; };
-  int64_t layer = 0, other = 0;
-  const bool form = take('T') || ((take('M') || take('E')) && take_number(layer)) ||
-                    (take('L') && take_number(layer) && take('F') && take_number(other));
-  return form && take('@') && take_number(other) && at == end ? std::optional(layer) : std::nullopt;
-}
-
 bool names_feature(const std::string& node) {
   return node.starts_with('L') && node.find('F') != std::string::npos;
 }
@@ -179,12 +162,12 @@ void check_changes(const std::vector<NodeChange>& changes, const ModelConfig& co
                    const std::string& model) {
   for (const NodeChange& change : changes) {
     const std::optional<HeadPlace> head = parse_head_place(change.node);
-    const std::optional<int64_t> layer = head ? head->layer : node_layer(change.node);
-    if (!layer)
+    const std::optional<TraceNode> node = parse_trace_node(change.node);
+    if (!head && !node)
       fail_input(
           fmt::format("'{}' is no node", printable(change.node, 60)), "--ablate, --boost",
           "name a feature (L3F512@7), an MLP (M3@7), an error (E3@7), an embedding (T@7) or a head (L5H1)");
-    if (*layer >= config.layers || (head && head->head >= config.heads))
+    if ((head ? head->layer : node->layer) >= config.layers || (head && head->head >= config.heads))
       fail_input(fmt::format("no {} in {}", printable(change.node, 60), printable(model, 60)),
                  "--ablate, --boost",
                  fmt::format("it has {} layers of {} heads", config.layers, config.heads));

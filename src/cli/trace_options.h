@@ -34,8 +34,8 @@ void check_trace_options(const TraceOptions& options, const std::vector<std::str
 // What the options say, in options.settings.
 void settle_trace_options(TraceOptions& options);
 
-// Fails on names that are no node's, and heads and layers that the model has not: before it is opened. Whether a
-// feature is active in the prompt is known once it is traced.
+// Fails on names that are no node's, and heads and layers that the model has not: before it is opened. Positions and
+// features are checked when the prompt is in tokens (analyze/trace/node_changes.h).
 void check_changes(const std::vector<NodeChange>& changes, const ModelConfig& config,
                    const std::string& model);
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "io/interval_json.h"
+
 namespace openwork {
 namespace {
 
@@ -10,8 +12,7 @@ nlohmann::json value_or_null(double value) {
 }
 
 nlohmann::json estimate_json(const Estimate& estimate) {
-  return {{"value", value_or_null(estimate.value)},
-          {"interval", {value_or_null(estimate.interval.low), value_or_null(estimate.interval.high)}}};
+  return {{"value", value_or_null(estimate.value)}, {"interval", interval_json(estimate.interval)}};
 }
 
 nlohmann::json summary_json(const KnockOutSummary& summary) {

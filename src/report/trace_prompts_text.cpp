@@ -12,8 +12,7 @@ namespace {
 
 std::string with_interval(const Estimate& estimate) {
   if (std::isnan(estimate.value)) return "-";
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", estimate.value, estimate.interval.low,
-                     estimate.interval.high);
+  return fmt::format("{:.3f} {}", estimate.value, interval_text(estimate.interval, 3));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "analyze/trace/trace_prompts.h"
+#include "analyze/trace_fixtures.h"
 #include "base/error.h"
 #include "model/load.h"
 
@@ -31,6 +32,47 @@ TEST(MovedFrom, CountsHeadSharesByTheirPartInTheAnswer) {
   EXPECT_EQ(choose_source(moved, 1, 2), 1) << "the sink is left aside";
   EXPECT_EQ(choose_source(moved, 2, 2), 0) << "unless there is no other";
   EXPECT_EQ(choose_source({}, 1, 2), 1);
+}
+
+TEST(TraceNode, IsReadAsItIsWritten) {
+  for (const char* name : {"L3F512@7", "M3@7", "E0@0", "T@12"}) {
+    const std::optional<TraceNode> node = parse_trace_node(name);
+    ASSERT_TRUE(node.has_value()) << name;
+    EXPECT_EQ(node->name(), name);
+  }
+  for (const char* name :
+       {"", "@7", "L3@7", "F3@7", "T3@7", "B3@7", "M@7", "M-1@7", "L3F@7", "M3@7@8", "M3@ 7"})
+    EXPECT_FALSE(parse_trace_node(name).has_value()) << name;
+}
+
+// The graph's nodes are counted while it is made: none was.
+TEST(TracePrompt, ChangesThatCannotBeMadeAreRefusedBeforeTheGraph) {
+  TracedModel traced{.name = "tiny",
+                     .title = "tiny",
+                     .model = load_model("tests/data/gpt2"),
+                     .transcoders = {},
+                     .files = {},
+                     .descriptions = {},
+                     .tokenizer = {},
+                     .beginning = {}};
+  traced.transcoders = random_transcoders(traced.model.config(), {.threshold = 1e6});
+  const TracePrompt prompt{{3, 9, 4}, {}, "", {}, {}};
+  const auto refuse = [&](const std::string& node, const std::string& why) {
+    PromptTraceSettings settings;
+    settings.changes = {{"T@1", 0}, {node, 0}};
+    bool attributed = false;
+    try {
+      trace_prompt(traced, prompt, settings, [&](int64_t, int64_t) { attributed = true; });
+      ADD_FAILURE() << node << " was changed";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+    }
+    EXPECT_FALSE(attributed) << node;
+  };
+  refuse("L1F3@3", "no L1F3@3 in a prompt of 3 tokens");
+  refuse("L1F24@0", "its layers have 24 features");
+  refuse("M1@0", "traced with transcoders");
+  refuse("L1F3@0", "name a feature that is active there");
 }
 
 TEST(PatternEntry, IsReadAsItIsWritten) {

@@ -60,6 +60,13 @@ TEST(BootstrapStatistic, OfAMeanIsThatOfTheRatio) {
   EXPECT_DOUBLE_EQ(mean.high, ratio.high);
 }
 
+TEST(BootstrapStatistic, OneThingHasNoInterval) {
+  EXPECT_FALSE(exists(bootstrap_statistic(
+      1, [](const std::vector<size_t>&) { return 7.0; }, 3)));
+  EXPECT_FALSE(exists(bootstrap_statistic(
+      4, [](const std::vector<size_t>&) { return std::nan(""); }, 3)));
+}
+
 TEST(BootstrapRatio, IsAFunctionOfItsSeed) {
   const std::vector<double> totals = {1, 2, 3, 4, 5, 9}, weights = {1, 1, 1, 1, 1, 1};
   EXPECT_EQ(bootstrap_ratio(totals, weights, 5).low, bootstrap_ratio(totals, weights, 5).low);

@@ -22,6 +22,21 @@ TEST(Names, OfNodesAreCheckedBeforeThePromptIsTraced) {
   expect_refusal(trace("--boost", "foo=2"), "'foo' is no node");
   expect_refusal(trace("--ablate", "L99H99"), "no L99H99 in tests/data/gpt2");
   expect_refusal(trace("--ablate", "M99@1"), "no M99@1 in tests/data/gpt2");
+  expect_refusal(trace("--ablate", "M1@3"),
+                 "no M1@3 in a prompt of 3 tokens; --ablate, --boost; positions are 0 to 2");
+  expect_refusal(trace("--boost", "T@99=2"), "no T@99 in a prompt of 3 tokens");
+  expect_refusal(trace("--ablate", "L1F3@0"), "no L1F3@0 in gpt2, traced without transcoders");
+  expect_refusal(trace("--ablate", "E1@0"), "no E1@0 in gpt2, traced without transcoders");
+}
+
+// The first model's trace would be printed by then: nothing is.
+TEST(Names, OfNodesAreCheckedInEveryModelBeforeTheFirstIsTraced) {
+  const ProgramResult result =
+      run_openwork({"trace", "tests/data/gpt2", "openwork-8m", "--tokens", "1,2,3", "--transcoder", "none",
+                    "--transcoder", "models/openwork-8m/transcoders", "--ablate", "M1@2"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("no M1@2 in openwork-8m, traced with transcoders"));
 }
 
 // No model is worked on before all are asked: the second has fewer heads, and no table's head is printed.

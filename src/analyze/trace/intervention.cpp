@@ -72,15 +72,20 @@ Change change_head(TraceState& state, HeadPlace head, double factor) {
           .total = effect(EffectPaths::kTotal)};
 }
 
+// The column of a node that can be changed.
+int64_t find_source(const TraceState& state, const std::string& node) {
+  const int64_t column = state.sources.find(node);
+  if (state.sources.node(column).kind == TraceNodeKind::kBias) {
+    fail_input(fmt::format("{} is a bias", node), "trace",
+               "change a feature, an MLP, an error, an embedding or a head");
+  }
+  return column;
+}
+
 Change find_change(TraceState& state, const NodeChange& wanted) {
   if (const auto head = find_head(wanted.node, state.run.config()))
     return change_head(state, *head, wanted.factor);
-  const int64_t column = state.sources.find(wanted.node);
-  if (state.sources.node(column).kind == TraceNodeKind::kBias) {
-    fail_input(fmt::format("{} is a bias", wanted.node), "trace",
-               "change a feature, an MLP, an error, an embedding or a head");
-  }
-  return change_source(state, column, wanted.factor);
+  return change_source(state, find_source(state, wanted.node), wanted.factor);
 }
 
 // Run b of the batch has changes[b]: x [B, T, D] at the embedding (layer -1) or at a layer's MLP output.
@@ -196,6 +201,12 @@ void measure_changes(const TraceState& state, const Changes& changes, TraceInter
 }
 
 }  // namespace
+
+void Tracer::check_changes(const std::vector<NodeChange>& changes) const {
+  for (const NodeChange& change : changes) {
+    if (!find_head(change.node, state_->run.config())) find_source(*state_, change.node);
+  }
+}
 
 std::vector<TraceIntervention> Tracer::intervene(const std::vector<NodeChange>& wanted) {
   const at::NoGradGuard no_grad;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "analyze/trace/node_changes.h"
 #include "analyze/trace/trace.h"
 #include "base/error.h"
 
@@ -43,6 +44,7 @@ ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt,
                         const std::function<void(int64_t, int64_t)>& advance) {
   const int64_t tokens = static_cast<int64_t>(prompt.ids.size());
   check_entries(settings.scores, traced.model.config(), tokens);
+  check_node_changes(settings.changes, traced, tokens);
   TraceSettings how;
   how.targets = prompt.targets, how.max_nodes = settings.max_nodes, how.memory = settings.memory;
   how.node_threshold = settings.node_threshold, how.edge_threshold = settings.edge_threshold;
@@ -55,6 +57,7 @@ ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt,
   trace.bytes_needed =
       static_cast<double>(Tracer::bytes_needed(traced.model.config(), transcoders, tokens, how));
   Tracer tracer(traced.model, transcoders, at::tensor(prompt.ids, at::kLong), how);
+  tracer.check_changes(settings.changes);  // now that the prompt's active features are known
   trace.graph = tracer.find_graph(advance);
   for (const int64_t id : prompt.ids) trace.graph.tokens.push_back(traced.text_of(id));
   NodeWords words;

@@ -43,7 +43,7 @@ struct ModelTrace {
 };
 
 // Where the prompt does not say, what moves is explained to the last token, from the one that most is moved
-// from. What cannot be (heads and positions of `scores`) fails before the work. `advance(done, all)` counts
+// from. What cannot be (heads, nodes and positions of `scores` and `changes`) fails before the work. `advance(done, all)` counts
 // nodes attributed.
 ModelTrace trace_prompt(const TracedModel& traced, const TracePrompt& prompt,
                         const PromptTraceSettings& settings,

@@ -67,6 +67,9 @@ class Tracer {
   std::vector<TraceIntervention> intervene(const std::vector<NodeChange>& changes);
   TraceIntervention intervene(const std::string& node, double factor);
 
+  // Fails on the first change that intervene could not make: a head, node or active feature that is not there.
+  void check_changes(const std::vector<NodeChange>& changes) const;
+
   // Everything that writes into the stream of this prompt, active features first, in the graph or not; influence is not
   // filled in.
   const std::vector<TraceNode>& sources() const;

@@ -55,6 +55,28 @@ std::string TraceNode::name() const {
   return {};
 }
 
+std::optional<TraceNode> parse_trace_node(std::string_view name) {
+  const size_t at = name.find('@');
+  if (at == 0 || at == std::string_view::npos) return std::nullopt;
+  const std::string_view what = name.substr(1, at - 1);  // behind the letter
+  const std::optional<int64_t> position = parse_count(name.substr(at + 1));
+  TraceNode node{.position = position.value_or(0)};
+  std::optional<int64_t> layer = parse_count(what), feature = -1;
+  if (const size_t letter = what.find('F'); name.front() == 'L' && letter != std::string_view::npos) {
+    node.kind = TraceNodeKind::kFeature;
+    layer = parse_count(what.substr(0, letter)), feature = parse_count(what.substr(letter + 1));
+  } else if (name.front() == 'T' && what.empty()) {
+    node.kind = TraceNodeKind::kEmbedding, layer = -1;
+  } else if (name.front() == 'M' || name.front() == 'E') {
+    node.kind = name.front() == 'M' ? TraceNodeKind::kMlp : TraceNodeKind::kError;
+  } else {
+    return std::nullopt;
+  }
+  if (!position || !layer || !feature) return std::nullopt;
+  node.layer = *layer, node.feature = *feature;
+  return node;
+}
+
 std::vector<double> parts_in_answer(const TraceGraph& graph) {
   std::vector<double> incoming(graph.nodes.size(), 0), parts;
   for (const TraceLink& link : graph.links)

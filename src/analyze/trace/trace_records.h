@@ -40,6 +40,10 @@ struct TraceNode {
   std::string name() const;
 };
 
+// The node that a name (L3F512@7, M3@7, E3@7, T@7) means: its kind, layer, position and feature; none where the text has
+// another form. Whether a model and a prompt have it is the caller's to ask.
+std::optional<TraceNode> parse_trace_node(std::string_view name);
+
 // One head's part in an effect: the paths whose last move between tokens it makes.
 struct HeadShare {
   HeadPlace head;
