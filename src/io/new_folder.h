@@ -1,5 +1,6 @@
 // A folder that appears whole: it is filled as `FOLDER.part` beside its place, and commit() renames it there. A killed
-// program leaves at most the .part folder, which the next NewFolder of the same place empties; an error leaves nothing.
+// program leaves at most the .part folder, which the next NewFolder of the same place empties; an error leaves nothing,
+// not even parents that had to be made.
 //   NewFolder folder("pruned");
 //   ... write files into folder.part() ...
 //   folder.commit();
@@ -26,6 +27,7 @@ class NewFolder {
 
  private:
   std::filesystem::path folder_, part_;
+  std::filesystem::path there_;  // the nearest of its parents that was there before
   std::unique_ptr<FolderLock> lock_;
   bool committed_ = false;
 };

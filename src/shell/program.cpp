@@ -38,6 +38,12 @@ class PlainFormatter : public CLI::Formatter {
     if (option->get_expected_max() > 1) text += "...";
     return option->get_required() ? text : "[" + text + "]";
   }
+  // A positional's name says what it is: "MODEL", not "MODEL TEXT".
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string text = CLI::Formatter::make_option_opts(option), kind = " " + option->get_type_name();
+    return !option->nonpositional() && kind.size() > 1 && text.starts_with(kind) ? text.substr(kind.size())
+                                                                                 : text;
+  }
 };
 
 // A signal that nobody else takes ends the program with one line, and without unfinished files.

@@ -24,6 +24,14 @@ TEST(Help, UsageSaysOneOrMoreInDots) {
   EXPECT_THAT(help.out, Not(HasSubstr("(1x)")));
 }
 
+TEST(Help, APositionalIsItsNameAlone) {
+  for (const char* verb : {"tokenize", "eval", "sparsify", "bench", "completion"}) {
+    const std::string help = run_openwork({verb, "--help"}).out;
+    EXPECT_THAT(help, HasSubstr("\nPositionals:\n"));
+    EXPECT_THAT(help, Not(testing::ContainsRegex("\n  [A-Z]+ TEXT"))) << verb;
+  }
+}
+
 TEST(Help, NearNamesAreSuggested) {
   expect_refusal({"evla"}, "did you mean eval?");
   expect_refusal({"tokenise", "openwork-8m", "x"}, "did you mean tokenize?");

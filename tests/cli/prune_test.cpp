@@ -118,16 +118,17 @@ TEST(Prune, ADenseModelByEffectKeepsItsBestHeads) {
 
 TEST(Prune, RefusesWhatItCannotDoInOneLine) {
   const ScratchFolder scratch;
-  const std::string out = scratch / "out";
+  const std::string out = scratch / "not/there/out";
   const auto refused = [&](const std::string& model, std::vector<std::string> more,
                            const std::string& message) {
     std::vector<std::string> all = {"prune", model,      "--data", kPruneText, "--context",
                                     "64",    "--blocks", "1",      "--out",    out};
     all.insert(all.end(), more.begin(), more.end());
     expect_refusal(all, message);
-    EXPECT_FALSE(fs::exists(out));
+    EXPECT_FALSE(fs::exists(scratch / "not")) << "nor the folders it would have stood in";
   };
   refused("openwork-8m", {}, "use --by effect");
+  refused("openwork-8m", {"--by", "effect", "--keep", "4", "--task", "juggling"}, "no task 'juggling'");
   refused("openwork-8m", {"--by", "effect"}, "add --below");
   refused("openwork-8m-sparse", {"--below", "1.5"}, "a level of 1.5");
   refused("openwork-8m-sparse", {"--below", "-0.1"}, "a level of -0.1");

@@ -26,6 +26,19 @@ TEST(NewFolder, AppearsWhole) {
   EXPECT_FALSE(fs::exists(scratch.path() / "made.part"));
 }
 
+TEST(NewFolder, LeavesNoParentWithoutCommitUnlessSomebodyUsesIt) {
+  const TemporaryFolder scratch(fs::temp_directory_path(), "openwork-new-folder");
+  { const NewFolder made(scratch.path() / "a/b/made"); }
+  EXPECT_FALSE(fs::exists(scratch.path() / "a"));
+  EXPECT_TRUE(fs::exists(scratch.path()));
+  {
+    const NewFolder made(scratch.path() / "a/b/made");
+    write(scratch.path() / "a/other", "1");
+  }
+  EXPECT_FALSE(fs::exists(scratch.path() / "a/b"));
+  EXPECT_TRUE(fs::exists(scratch.path() / "a/other"));
+}
+
 TEST(NewFolder, LeavesNothingWithoutCommit) {
   const TemporaryFolder scratch(fs::temp_directory_path(), "openwork-new-folder");
   { write(NewFolder(scratch.path() / "made").part() / "a", "1"); }
