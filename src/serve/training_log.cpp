@@ -38,6 +38,19 @@ nlohmann::json parse_lines(const std::string& text) {
   return lines;
 }
 
+// The last whole line of a log; null where there is none. Its tail is read alone: lines are far shorter than that.
+nlohmann::json read_last_line(const fs::path& path) {
+  constexpr uintmax_t kTail = 64 << 10;
+  std::error_code missing;
+  const uintmax_t size = fs::file_size(path, missing);
+  if (missing) return nullptr;
+  std::string text = read_lines(path, size > kTail ? size - kTail : 0);
+  if (text.size() < 2) return nullptr;
+  text.pop_back();
+  const nlohmann::json lines = parse_lines(text.substr(text.rfind('\n') + 1) + "\n");
+  return lines.empty() ? nlohmann::json() : lines.back();
+}
+
 // Null while the run there has not ended.
 nlohmann::json read_result(const fs::path& folder) {
   std::error_code missing;
@@ -97,6 +110,7 @@ nlohmann::json TrainingLog::read(uint64_t from, uint64_t point) const {
           {"point", point},
           {"points", points},
           {"frontier", list_frontier(points)},
+          {"control", read_last_line(folder_ / "control" / "metrics.jsonl")},
           {"ended", ended},
           {"from", from},
           {"next", from + text.size()},

@@ -47,6 +47,21 @@ TEST_F(TrainingLogTest, BeginsAnewWhereTheRunDid) {
   EXPECT_EQ(TrainingLog(folder_ / ".").name(), folder_.filename().string());
 }
 
+TEST_F(TrainingLogTest, TheControlsLastLineIsToldWhileItTrains) {
+  const TrainingLog log(folder_);
+  EXPECT_TRUE(log.read(0)["control"].is_null());
+  fs::create_directories(folder_ / "control");
+  write("control/metrics.jsonl", "{\"step\":1");
+  EXPECT_TRUE(log.read(0)["control"].is_null()) << "no whole line yet";
+  write("control/metrics.jsonl", "}\n");
+  EXPECT_EQ(log.read(0)["control"]["step"], 1);
+  for (int step = 2; step < 9000; ++step)
+    write("control/metrics.jsonl", "{\"step\":" + std::to_string(step) + "}\n");
+  write("control/metrics.jsonl", "{\"st");
+  EXPECT_EQ(log.read(0)["control"]["step"], 8999) << "of a log longer than what is read of it";
+  EXPECT_TRUE(log.read(0)["lines"].empty());
+}
+
 TEST_F(TrainingLogTest, APointOfAFrontierIsReadAfterTheOther) {
   write("base.json", "{}");
   fs::create_directories(folder_ / "point-1");
