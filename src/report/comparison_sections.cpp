@@ -74,10 +74,11 @@ std::string sheet_html(const ComparedModel& model, size_t index, const ModelStat
     const std::string title = escape_html(head_title(model, head, statistics)), name = head.place.name();
     out += "<figure class=\"head\">";
     if (head.summary.blank()) {
-      out += fmt::format("<div class=\"blank\" title=\"{}\"></div>", title);
+      out += fmt::format("<div class=\"blank\" role=\"img\" aria-label=\"{0}\" title=\"{0}\"></div>", title);
     } else {
-      out += fmt::format("<img data-model=\"{}\" data-head=\"{}\" alt=\"\" title=\"{}\" src=\"{}\">", index,
-                         name, title, data_url("image/png", make_sprite(head.cells.values, head.cells.side)));
+      out += fmt::format("<img data-model=\"{0}\" data-head=\"{1}\" alt=\"{2}\" title=\"{2}\" src=\"{3}\">",
+                         index, name, title,
+                         data_url("image/png", make_sprite(head.cells.values, head.cells.side)));
     }
     out += fmt::format("<figcaption>{}</figcaption></figure>\n", name);
   }

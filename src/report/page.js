@@ -69,22 +69,87 @@
     out.dataset.head = head;
   }
 
+  // A picture that is pressed: by pointer, or by Enter and space where the focus is.
+  function press(image, action) {
+    image.setAttribute("role", "button");
+    image.addEventListener("click", action);
+    image.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      action();
+    });
+  }
+
   for (const image of document.querySelectorAll(".heads img")) {
+    const mark = (on) => pictures_of(image.dataset.head).forEach((one) => one.classList.toggle("twin", on));
     image.addEventListener("mousemove", (event) => show(image, event, reading));
-    image.addEventListener("mouseenter", () => pictures_of(image.dataset.head).forEach((one) => one.classList.add("twin")));
-    image.addEventListener("mouseleave", () => pictures_of(image.dataset.head).forEach((one) => one.classList.remove("twin")));
-    image.addEventListener("click", () => enlarge(image.dataset.head));
+    for (const [name, on] of [["mouseenter", true], ["focus", true], ["mouseleave", false], ["blur", false]]) image.addEventListener(name, () => mark(on));
+    image.addEventListener("focus", () => { reading.textContent = image.title; });
+    press(image, () => enlarge(image.dataset.head));
+  }
+
+  // One stop of the Tab key for each sheet of heads; arrows move in it.
+  for (const sheet of document.querySelectorAll(".heads")) {
+    const places = [...sheet.children], columns = () => getComputedStyle(sheet).gridTemplateColumns.split(" ").length;
+    const images = places.map((place) => place.querySelector("img"));   // null where a head is blank
+    images.filter(Boolean).forEach((image, n) => { image.tabIndex = n === 0 ? 0 : -1; });
+    sheet.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns(), ArrowDown: columns() }[event.key];
+      if (step === undefined) return;
+      event.preventDefault();
+      let to = images.indexOf(event.target) + step;
+      while (images[to] === null) to += step;
+      if (!images[to]) return;
+      event.target.tabIndex = -1;
+      images[to].tabIndex = 0;
+      images[to].focus();
+    });
+  }
+
+  const dialog = document.getElementById("large"), views = dialog.querySelector(".views"), line = dialog.querySelector(".line");
+
+  function open(title) {
+    dialog.querySelector("h3").textContent = title;
+    dialog.setAttribute("aria-label", title);
+    dialog.showModal();
+  }
+
+  // A chart as wide as it was drawn, or wider: what does not fit is scrolled to.
+  function enlarge_chart(image) {
+    const chart = image.cloneNode(), frame = document.createElement("div"), sizes = document.createElement("div");
+    let width = Math.max(image.naturalWidth, 1000);
+    const resize = (by) => { width = Math.min(6000, Math.max(300, width * by)); chart.style.width = `${width}px`; };
+    const button = (label, sign, by) => {
+      const made = document.createElement("button");
+      made.textContent = sign;
+      made.setAttribute("aria-label", label);
+      made.addEventListener("click", () => resize(by));
+      return made;
+    };
+    frame.className = "frame";
+    frame.tabIndex = 0;   // arrow keys scroll it
+    sizes.className = "sizes";
+    sizes.append(button("smaller", "−", 1 / 1.5), button("larger", "+", 1.5));
+    for (const name of ["role", "tabindex", "aria-label"]) chart.removeAttribute(name);
+    frame.append(chart);
+    resize(1);
+    views.replaceChildren(sizes, frame);
+    line.textContent = image.alt;
+    open(image.closest("section").querySelector("h2").textContent);
+    frame.focus();
+  }
+  for (const image of document.querySelectorAll("main figure:not(.head) > img")) {
+    image.tabIndex = 0;
+    image.setAttribute("aria-label", `enlarge: ${image.alt}`);
+    press(image, () => enlarge_chart(image));
   }
 
   function enlarge(head) {
-    const dialog = document.getElementById("large");
-    const views = dialog.querySelector(".views");
-    const line = dialog.querySelector(".line");
-    dialog.querySelector("h3").textContent = head;
     views.replaceChildren(...pictures_of(head).map((picture) => {
       const view = document.createElement("figure");
       const image = picture.cloneNode();
       image.className = "";
+      for (const name of ["role", "tabindex"]) image.removeAttribute(name);
       image.addEventListener("mousemove", (event) => show(image, event, line));
       const caption = document.createElement("figcaption");
       caption.textContent = picture.title;
@@ -92,14 +157,22 @@
       return view;
     }));
     line.textContent = "Queries downwards, keys to the right.";
-    dialog.showModal();
+    open(head);
   }
-  document.querySelector("#large button")?.addEventListener("click", () => document.getElementById("large").close());
+  dialog.querySelector("button").addEventListener("click", () => dialog.close());
 
+  function sort_button(heading) {
+    const button = document.createElement("button");
+    button.append(...heading.childNodes);
+    heading.append(button);
+    return button;
+  }
   for (const table of document.querySelectorAll("table.sortable")) {
-    table.querySelectorAll("th").forEach((heading, column) => heading.addEventListener("click", () => {
-      const down = heading.dataset.down !== "yes";
-      heading.dataset.down = down ? "yes" : "no";
+    const headings = [...table.querySelectorAll("th")];
+    headings.forEach((heading, column) => sort_button(heading).addEventListener("click", () => {
+      const down = heading.getAttribute("aria-sort") !== "descending";
+      headings.forEach((one) => one.removeAttribute("aria-sort"));
+      heading.setAttribute("aria-sort", down ? "descending" : "ascending");
       const number = (row) => parseFloat(row.cells[column].textContent);
       const text = (row) => row.cells[column].textContent;
       const rows = [...table.tBodies[0].rows];

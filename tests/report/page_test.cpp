@@ -139,8 +139,8 @@ TEST(ComparisonPage, LeavesOutSectionsWithoutRecords) {
 TEST(ComparisonPage, ShowsBlankHeadsAsBlankAndCountsThem) {
   const std::string html = render_page(make_comparison_page(small_record()));
   EXPECT_THAT(html, HasSubstr("2 heads, 1 of them blank on this prompt"));
-  EXPECT_THAT(html, HasSubstr("<div class=\"blank\" title=\"sparse L0H1: blank"));
-  EXPECT_THAT(html, HasSubstr("data-model=\"1\" data-head=\"L0H0\""));
+  EXPECT_THAT(html, HasSubstr("<div class=\"blank\" role=\"img\" aria-label=\"sparse L0H1: blank"));
+  EXPECT_THAT(html, HasSubstr("data-model=\"1\" data-head=\"L0H0\" alt=\"sparse L0H0: "));
   EXPECT_THAT(html, HasSubstr("a &lt;b&gt;"));
 }
 

@@ -7,6 +7,7 @@ import { appendFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFile
 import { fileURLToPath } from "node:url";
 import { check, checkSvg, count, exported } from "./check.mjs";
 import { drawn, launch, openPage, serve, skip } from "./helpers.mjs";
+import { checkPhone, checkPhonePage } from "./phone.mjs";
 import { exportViews, handleViews, seeViews } from "./views.mjs";
 
 const [program, out] = process.argv.slice(2);
@@ -124,6 +125,7 @@ try {
       await other.close();
     });
   }
+  await checkPhone((options) => openPage(browser, server.address + "/", options), "served", out);
   await check("markup in a model's name stays text, and a frontier's points are one run", async () => {
     const named = `${out}/<b>bold<b> & 'quoted'`, frontier = `${out}/frontier`;
     rmSync(named, { force: true });
@@ -168,6 +170,9 @@ try {
   });
   await check("compared: the page is silent and asks for nothing", async () => assert.deepEqual(compared.said, []));
   await compared.close();
+  const narrow = (options) => openPage(browser, `file://${written}`, { offline: true, ...options });
+  await checkPhone(narrow, "compared", out);
+  await checkPhonePage(narrow, out);
   await check("compared: markup in a model's name stays text", async () => {
     const [before, data, after] = readFileSync(written, "utf8").split(/(?<=id="openwork-data">)(.*)(?=<\/script>\n<script type="module")/s);
     writeFileSync(`${out}/report/markup.html`, before + data.replaceAll("openwork-8m-sparse", "\\u003cimg src=x onerror=alert(1)>") + after);

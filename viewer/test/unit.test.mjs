@@ -136,6 +136,14 @@ test("ticks are round and inside", () => {
   for (const tick of ticksOf(0.0003, 0.4, 5, true)) assert.ok(tick >= 0.0003 && tick <= 0.4);
 });
 
+test("a narrow range has two ticks at least, on a logarithmic axis too", () => {
+  for (const [low, high, count, log] of [[10240, 19456, 3.5, false], [0.1624, 0.1778, 4, true], [0.16, 0.24, 4, true], [3.1, 3.9, 1, false]]) {
+    const ticks = ticksOf(low, high, count, log);
+    assert.ok(ticks.length >= 2 && ticks.length <= 12, `${low} to ${high}: ${ticks}`);
+    for (const tick of ticks) assert.ok(tick >= low && tick <= high, `${tick} of ${low} to ${high}`);
+  }
+});
+
 test("markup in a name stays text in a drawing", () => {
   const surface = new SvgSurface();
   surface.text(`<script>alert("1")</script>\u0000`, 1, 2, { fill: "#000" });

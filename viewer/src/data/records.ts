@@ -91,7 +91,7 @@ export interface Trace { one_answer: boolean; models: TraceModel[] }
 export type MetricsLine = Record<string, number | null>;
 export interface FrontierPoint { folder: string; held_out_loss: number | null; kept_edges: number | null; open_heads: number | null }
 export interface Training {
-  name: string; point: number; points: number; frontier: FrontierPoint[]; ended: boolean;
+  name: string; point: number; points: number; frontier: FrontierPoint[]; control?: MetricsLine | null; ended: boolean;
   from: number; next: number; lines: MetricsLine[]; result: Record<string, unknown> | null;
 }
 

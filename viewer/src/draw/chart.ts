@@ -9,19 +9,25 @@ export interface Box { x: number; y: number; w: number; h: number }
 
 const kLeft = 54, kBottom = 40, kTop = 14, kRight = 14;
 
-// Round numbers over [low, high], about `count` of them; decades where the axis is logarithmic.
+// Round numbers over [low, high], about `count` of them and two at least; where the axis is logarithmic 1, 2 and 5 of every decade,
+// or decades alone, or, where it spans too little of one, evenly spaced ones.
 export function ticksOf(low: number, high: number, count: number, log = false): number[] {
   if (log) {
     const out: number[] = [];
     for (let n = Math.floor(Math.log10(low)); n <= Math.ceil(Math.log10(high)); ++n) {
       for (const m of [1, 2, 5]) { const at = m * 10 ** n; if (at >= low * 0.999 && at <= high * 1.001) out.push(at); }
     }
+    if (out.length < 3) return ticksOf(low, high, Math.max(2, count));
     return out.length > 2 * count ? out.filter((at) => Math.abs(Math.log10(at) - Math.round(Math.log10(at))) < 1e-9) : out;
   }
   const raw = (high - low) / Math.max(1, count), power = 10 ** Math.floor(Math.log10(raw || 1));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((one) => one >= raw) ?? power * 10, out: number[] = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) out.push(Math.abs(at) < step * 1e-9 ? 0 : at);
-  return out;
+  const steps = [10, 5, 2, 1, 0.5].map((m) => m * power), first = steps.findLastIndex((one) => one >= raw);
+  for (const step of steps.slice(Math.max(0, first))) {
+    const out: number[] = [];
+    for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) out.push(Math.abs(at) < step * 1e-9 ? 0 : at);
+    if (out.length > 1 || high === low) return out;
+  }
+  return [low];
 }
 
 const tickText = (value: number) => Math.abs(value) >= 1e6 ? `${+(value / 1e6).toPrecision(3)} M` : Math.abs(value) >= 1e4 ? `${+(value / 1e3).toPrecision(3)} k` : String(+value.toPrecision(4));

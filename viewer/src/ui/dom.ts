@@ -37,3 +37,9 @@ export const placeOf = (head: string): { layer: number; head: number } => {
   const [, layer, index] = /^L(\d+)H(\d+)$/.exec(head) ?? ["", "0", "0"];
   return { layer: Number(layer), head: Number(index) };
 };
+
+// What a canvas shows, as a table that is read and not seen.
+export function unseenTable(caption: string, heads: string[], rows: string[][]): HTMLTableElement {
+  return h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))),
+    h("tbody", {}, ...rows.map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row" }, first), ...cells.map((cell) => h("td", {}, cell))))));
+}

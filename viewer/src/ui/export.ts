@@ -1,6 +1,6 @@
 // Any view as a file: its drawing as SVG or PNG, its records as JSON.
 import type { Theme } from "../draw/theme.ts";
-import { drawPng, drawSvg } from "./plot.ts";
+import { drawPng, drawSvg, type Drawing } from "./plot.ts";
 import { h } from "./dom.ts";
 import type { View } from "./view.ts";
 
@@ -12,11 +12,16 @@ function save(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-export async function exportView(view: View, name: string, kind: string, theme: Theme): Promise<void> {
+// What a view shows, as a drawing.
+export function drawingOf(view: View): Drawing {
   const made = view.exported();
   if (!made) throw new Error("nothing is drawn here yet");
-  const file = `openwork-${name}.${kind}`;
-  if (kind === "svg") save(new Blob([drawSvg(made.drawing, kWidth, theme)], { type: "image/svg+xml" }), file);
-  else if (kind === "png") save(await drawPng(made.drawing, kWidth, theme), file);
-  else save(new Blob([JSON.stringify(made.records, null, 1) + "\n"], { type: "application/json" }), file);
+  return made.drawing;
+}
+
+export async function exportView(view: View, name: string, kind: string, theme: Theme): Promise<void> {
+  const drawing = drawingOf(view), file = `openwork-${name}.${kind}`;
+  if (kind === "svg") save(new Blob([drawSvg(drawing, kWidth, theme)], { type: "image/svg+xml" }), file);
+  else if (kind === "png") save(await drawPng(drawing, kWidth, theme), file);
+  else save(new Blob([JSON.stringify(view.exported()!.records, null, 1) + "\n"], { type: "application/json" }), file);
 }

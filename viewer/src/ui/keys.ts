@@ -5,13 +5,13 @@ import type { Room } from "./view.ts";
 
 export interface KeyActions {
   active(): boolean;   // keys are the viewer's: it stands alone, or the pointer or the focus is in it
-  views: ViewName[]; prompt: HTMLTextAreaElement; help: HTMLDialogElement; step(by: number, layers: boolean): void; dark(): void;
+  views: ViewName[]; prompt: HTMLTextAreaElement; help: HTMLDialogElement; step(by: number, layers: boolean): void; dark(): void; enlarge(): void;
 }
 
 const kKeys: [string, string][] = [
   ["1 … 9", "views, in the order of the tabs"], ["/", "the prompt"], ["f", "find a head (heads)"], ["← →", "head before, next head"],
   ["↑ ↓", "layer above, layer below"], ["Enter", "the head large"], ["o", "the head off or on, in all models"], ["a", "all heads on"],
-  ["v", "weighted by values"], ["g", "group the trace"], ["d", "dark or light"], ["?", "these keys"], ["Escape", "back to the heads"],
+  ["v", "weighted by values"], ["g", "group the trace"], ["e", "the view enlarged"], ["d", "dark or light"], ["?", "these keys"], ["Escape", "back to the heads"],
 ];
 
 export function makeHelp(): HTMLDialogElement {
@@ -36,13 +36,14 @@ export function listenKeys(room: Room, actions: KeyActions): void {
     "a": () => store.set({ off: {} }),
     "v": () => store.set({ weights: store.state.weights === "value" ? "attention" : "value" }),
     "g": () => store.set({ group: !store.state.group }),
+    "e": () => actions.enlarge(),
     "d": () => actions.dark(),
     "?": () => actions.help.showModal(),
     "Escape": () => store.set({ view: "heads" }),
   };
   addEventListener("keydown", (event) => {
     if (typing(event.target)) { if (event.key === "Escape") (event.target as HTMLElement).blur(); return; }
-    if (event.ctrlKey || event.metaKey || event.altKey || actions.help.open || !actions.active()) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || !actions.active()) return;
     if (event.target instanceof HTMLButtonElement && (event.key === "Enter" || event.key === " ")) return;
     const view = /^[1-9]$/.test(event.key) ? actions.views[Number(event.key) - 1] : undefined;
     const action = view ? () => store.set({ view }) : table[event.key];

@@ -5,6 +5,7 @@ import { h } from "./dom.ts";
 
 export interface Drawing {
   title: string;
+  least?(): number;   // the width below which its labels do not fit
   height(width: number): number;
   paint(surface: Surface, width: number, height: number, theme: Theme): void;
 }

@@ -13,7 +13,8 @@ import { NextView } from "../views/next.ts";
 import { TrainingView } from "../views/training.ts";
 import { Answers } from "./answer.ts";
 import { h } from "./dom.ts";
-import { exportView } from "./export.ts";
+import { Enlarged } from "./enlarge.ts";
+import { drawingOf, exportView } from "./export.ts";
 import { listenKeys, makeHelp } from "./keys.ts";
 import { TokenStrip } from "./tokens.ts";
 import { Waiting, type Room, type View } from "./view.ts";
@@ -34,6 +35,7 @@ export class Shell {
   private readonly tabs = new Map<ViewName, HTMLElement>();
   private readonly stage = h("main", { class: "stage" });
   private readonly help = makeHelp();
+  private readonly enlarged = new Enlarged();
   private stale = new Set<ViewName>();   // views that have not seen the newest state
 
   constructor(private readonly room: Room) {
@@ -53,7 +55,7 @@ export class Shell {
       return tab;
     }));
     this.element = h("div", { class: "shell" }, this.header(), this.waiting.element, this.strip.element, nav,
-      h("div", { class: "columns" }, this.stage, h("aside", { class: "rail" }, this.answers.element, this.small.element)), this.help);
+      h("div", { class: "columns" }, this.stage, h("aside", { class: "rail" }, this.answers.element, this.small.element)), this.help, this.enlarged.element);
     if (!room.data.live) { this.prompt.readOnly = true; this.prompt.title = "this file holds one prompt"; }
   }
 
@@ -68,7 +70,7 @@ export class Shell {
     });
     listenKeys(this.room, {
       active: () => document.documentElement.classList.contains("alone") || this.element.matches(":hover") || this.element.contains(document.activeElement),
-      views: [...this.views.keys()], prompt: this.prompt, help: this.help, step: (by, layers) => stepHead(this.room, by, layers), dark: () => this.flipDark(),
+      views: [...this.views.keys()], prompt: this.prompt, help: this.help, step: (by, layers) => stepHead(this.room, by, layers), dark: () => this.flipDark(), enlarge: () => this.enlarge(),
     });
     this.paintDark(store.state.dark);
     await this.compute();
@@ -90,8 +92,22 @@ export class Shell {
       if (kind) this.waiting.watch(() => exportView(this.view(), this.room.store.state.view, kind, this.room.theme()), () => {});
     });
     return h("header", { class: "top" }, h("h1", {}, "openwork"), form, kinds,
+      h("button", { type: "button", class: "plain", "aria-label": "enlarge this view", title: "enlarge this view (e)", onclick: () => this.enlarge() }, "⤢"),
       h("button", { type: "button", class: "plain", "aria-label": "dark or light", title: "dark or light (d)", onclick: () => this.flipDark() }, "◐"),
       h("button", { type: "button", class: "plain", "aria-label": "keys", title: "keys (?)", onclick: () => this.help.showModal() }, "?"));
+  }
+
+  private enlarge(): void {
+    this.waiting.watch(async () => drawingOf(this.view()), (drawing) => this.enlarged.show(drawing, this.room.theme()));
+  }
+
+  // On a narrow screen the tabs scroll: the chosen one is brought to where it is seen.
+  private markTab(view: ViewName): void {
+    for (const [name, tab] of this.tabs) tab.setAttribute("aria-selected", String(name === view));
+    const tab = this.tabs.get(view), nav = tab?.parentElement;
+    if (!tab || !nav || nav.scrollWidth <= nav.clientWidth) return;
+    const left = tab.offsetLeft - nav.offsetLeft;
+    if (left < nav.scrollLeft || left + tab.offsetWidth > nav.scrollLeft + nav.clientWidth) nav.scrollLeft = left - (nav.clientWidth - tab.offsetWidth) / 2;
   }
 
   private view(): View { return this.views.get(this.room.store.state.view) ?? this.views.get("heads")!; }
@@ -153,7 +169,7 @@ export class Shell {
     const { state } = this.room.store, view = this.view();
     const lasting = [...changed].some((key) => key !== "hover");
     if (lasting) for (const name of this.views.keys()) this.stale.add(name);
-    for (const [name, tab] of this.tabs) tab.setAttribute("aria-selected", String(name === state.view));
+    this.markTab(state.view);
     const fresh = this.stage.firstElementChild !== view.element;
     if (fresh) this.stage.replaceChildren(view.element);
     this.element.classList.toggle("wide", state.view === "head" || state.view === "trace");

@@ -20,6 +20,7 @@ export class CircuitView implements View {
   private readonly curveWait = new Waiting();
   private readonly reading = h("p", { class: "reading", "aria-live": "polite" });
   private readonly said = h("p", { class: "said-of" });
+  private readonly names = h("ul", { class: "unseen", "aria-label": "heads, the most effective first: a press switches one off or on" });
   private readonly effects: Plot;
   private readonly curve: Plot;
   private importance: Importance | null = null;
@@ -37,7 +38,7 @@ export class CircuitView implements View {
     this.element = h("section", { class: "view", id: "view-circuit", "aria-label": "ablation and circuit" },
       h("div", { class: "controls" }, button("strongest off", () => this.strongestOff()), button("keep only the circuit", () => this.keepCircuit()),
         button("all on", () => store.set({ off: {} })), h("label", {}, this.together, "in all models at once"), h("label", {}, "circuit of ", this.tasks)),
-      this.effectsWait.element, this.effects.element, this.reading, this.curveWait.element, this.said, this.curve.element);
+      this.effectsWait.element, this.effects.element, this.names, this.reading, this.curveWait.element, this.said, this.curve.element);
     this.effects.onPoint((at) => {
       const hit = this.hit(at.x, at.y);
       this.effects.element.style.cursor = hit ? "pointer" : "default";
@@ -55,8 +56,24 @@ export class CircuitView implements View {
   update(state: State, changed: ReadonlySet<keyof State>): void {
     if (changed.has("prompt")) this.loadEffects(state);
     if (changed.has("prompt") || changed.has("task")) this.loadCircuit(state);
+    if (changed.has("off")) this.markNames(state);
     this.effects.redraw();
     this.curve.redraw();
+  }
+
+  // Every head of every model as a button, which is what a keyboard or a screen reader meets.
+  private listNames(): void {
+    const { api, store } = this.room;
+    this.names.replaceChildren(...api.models.flatMap((model, n) => {
+      const effects = this.importance!.models[n]?.effects ?? [];
+      const heads = effects.flatMap((row, layer) => row.map((effect, head) => ({ effect, head: `L${layer}H${head}` }))).sort((a, b) => b.effect - a.effect);
+      return heads.map(({ effect, head }) => h("li", {}, h("button", { type: "button", "data-head": head, "data-model": model.name,
+        onclick: () => { store.set({ head }); store.toggleHead(head, this.affected(n)); }, onfocus: () => store.hoverHead(head) }, `${model.name} ${head}: effect ${figure(effect)}`)));
+    }));
+    this.markNames(store.state);
+  }
+  private markNames(state: State): void {
+    for (const button of this.names.querySelectorAll("button")) button.setAttribute("aria-pressed", String(state.off[button.dataset.model!]?.includes(button.dataset.head!) ?? false));
   }
 
   exported(): { drawing: Drawing; records: unknown } {
@@ -79,6 +96,7 @@ export class CircuitView implements View {
       const pairs = answer.models.map((model) => model.answer ? `${model.name}: ${markToken(model.answer.token)} over ${markToken(model.wrong?.token ?? "")}` : model.name);
       this.reading.textContent = `Blue heads help the answer, orange ones hinder it.   ${pairs.join("   ")}`;
       this.effects.label(this.room.api.models.map((model, n) => `${model.name}: strongest ${this.strongest(n)}`).join("; "));
+      this.listNames();
       this.effects.redraw();
     });
   }

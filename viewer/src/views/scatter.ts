@@ -5,7 +5,7 @@ import type { Patterns } from "../data/tensor.ts";
 import { modelColour, type Theme } from "../draw/theme.ts";
 import type { Surface } from "../draw/surface.ts";
 import type { State } from "../state.ts";
-import { figure, h, markToken } from "../ui/dom.ts";
+import { figure, h, markToken, unseenTable } from "../ui/dom.ts";
 import { Plot, type Drawing } from "../ui/plot.ts";
 import { Waiting, type Room, type View } from "../ui/view.ts";
 
@@ -24,6 +24,7 @@ export class ScatterView implements View {
   private readonly heads = h("input", { type: "text", "aria-label": "heads of the scatter matrix", placeholder: "L0H1, L5H6, …", size: 34, spellcheck: false });
   private readonly waiting = new Waiting();
   private readonly list = h("p", { class: "reading", "aria-live": "polite" });
+  private readonly tables = h("div", { class: "unseen" });
   private readonly plot: Plot;
   private record: Scatter | null = null;
   private patterns: Patterns[] = [];
@@ -33,7 +34,7 @@ export class ScatterView implements View {
   constructor(private readonly room: Room) {
     this.plot = new Plot(this.drawing(), () => room.theme(), "scatter matrix");
     this.element = h("section", { class: "view", id: "view-scatter", "aria-label": "scatter matrix" },
-      h("div", { class: "controls" }, h("label", {}, "heads ", this.heads)), this.waiting.element, this.plot.element, this.list);
+      h("div", { class: "controls" }, h("label", {}, "heads ", this.heads)), this.waiting.element, this.plot.element, this.list, this.tables);
     this.heads.addEventListener("change", () => room.store.set({ scatter: this.heads.value.toUpperCase().match(/L\d+H\d+/g)?.slice(0, 8) ?? [] }));
     const canvas = this.plot.element;
     canvas.classList.add("brushed");
@@ -63,6 +64,8 @@ export class ScatterView implements View {
       this.patterns = patterns;
       this.heads.value = record.models[0].heads.join(", ");
       this.plot.label(record.models.map((model) => `${model.name}: ${model.heads.join(", ")}`).join("; "));
+      this.tables.replaceChildren(...record.models.map((model) => unseenTable(`correlations of heads in ${model.name}`, ["", ...model.heads],
+        model.heads.map((head, row) => [head, ...model.heads.map((_, column) => figure(model.pearson[row][column]))]))));
       this.plot.redraw();
     });
   }
@@ -90,7 +93,7 @@ export class ScatterView implements View {
     const place = this.layout(width), lit = new Set(this.room.store.state.hover.tokens);
     this.record.models.forEach((model, n) => {
       const entries = this.patterns[n].header.shape[1], step = Math.max(1, Math.ceil(entries / kMostPoints));
-      surface.text(model.name, place.left[n], 8, { size: 14, bold: true, fill: modelColour(theme, n) });
+      surface.text(model.name, place.left[n], place.top[n] - 16, { size: 14, bold: true, fill: modelColour(theme, n) });
       model.heads.forEach((down, row) => {
         surface.text(down, place.left[n] - 10, place.top[n] + (row + 0.5) * place.panel, { size: 10, fill: theme.soft, align: "center", turn: -90 });
         surface.text(down, place.left[n] + (row + 0.5) * place.panel, place.top[n] + place.heads * place.panel + 10, { size: 10, fill: theme.soft, align: "center" });

@@ -1,7 +1,7 @@
 // The answer traced to its tokens, in every model: wheel zooms, dragging moves, a click pins a node and lists its links with
 // the heads that carry them.
 import type { Trace } from "../data/records.ts";
-import { gather, headShares, placeBoxes, placeTokens, type Flow, type Gathered } from "../draw/trace_graph.ts";
+import { gather, headShares, placeBoxes, placeTokens, type Box, type Flow, type Gathered } from "../draw/trace_graph.ts";
 import { modelColour, rampColour, type Theme } from "../draw/theme.ts";
 import type { Surface } from "../draw/surface.ts";
 import { kNothing, type State } from "../state.ts";
@@ -9,7 +9,7 @@ import { h, markToken, percent } from "../ui/dom.ts";
 import { Plot, type Drawing } from "../ui/plot.ts";
 import { Waiting, type Room, type View } from "../ui/view.ts";
 
-const kTitle = 26, kFoot = 64, kLabelled = 7;
+const kTitle = 26, kFoot = 64, kLabelled = 7, kNamed = 40, kZoom = 1.6;
 
 interface Eye { scale: number; x: number; y: number }
 
@@ -21,6 +21,7 @@ export class TraceView implements View {
   private readonly lines = h("div", { class: "carriers" });
   private readonly links = h("div", { class: "links" });
   private readonly reading = h("p", { class: "reading", "aria-live": "polite" });
+  private readonly names = h("ul", { class: "unseen", "aria-label": "nodes, the most influential first" });
   private readonly plot: Plot;
   private trace: Trace | null = null;
   private gathered: Gathered[] = [];
@@ -32,9 +33,10 @@ export class TraceView implements View {
     const { store } = room;
     this.plot = new Plot(this.drawing(), () => room.theme(), "trace of the answer");
     const reset = h("button", { type: "button", class: "plain", onclick: () => { this.eye = { scale: 1, x: 0, y: 0 }; this.plot.redraw(); } }, "whole graph");
+    const closer = (label: string, sign: string, by: number) => h("button", { type: "button", class: "plain", "aria-label": label, title: label, onclick: () => this.zoomMiddle(by) }, sign);
     this.element = h("section", { class: "view", id: "view-trace", "aria-label": "trace" },
-      h("div", { class: "controls" }, h("label", {}, this.group, "group by token and layer"), h("label", {}, "links ", this.count), reset),
-      this.waiting.element, this.lines, this.plot.element, this.reading, this.links);
+      h("div", { class: "controls" }, h("label", {}, this.group, "group by token and layer"), h("label", {}, "links ", this.count), closer("zoom out", "−", 1 / kZoom), closer("zoom in", "+", kZoom), reset),
+      this.waiting.element, this.lines, this.plot.element, this.names, this.reading, this.links);
     this.group.addEventListener("change", () => store.set({ group: this.group.checked, pins: [] }));
     this.count.addEventListener("input", () => this.plot.redraw());
     this.listen();
@@ -44,7 +46,7 @@ export class TraceView implements View {
     this.group.checked = state.group;
     if (changed.has("prompt")) this.load(state);
     if (changed.has("group") && this.trace) this.gatherAll(state);
-    if (changed.has("pins") || changed.has("group")) this.listLinks(state);
+    if (changed.has("pins") || changed.has("group")) { this.listLinks(state); this.listNames(state); }
     this.plot.redraw();
   }
 
@@ -64,6 +66,21 @@ export class TraceView implements View {
 
   private gatherAll(state: State): void {
     this.gathered = this.trace!.models.map((model) => gather(model.graph, state.group));
+    this.names.replaceChildren();
+    this.listNames(state);
+  }
+
+  // The strongest nodes of every model as buttons, which is what a keyboard or a screen reader meets: focus shows one, a press pins it.
+  private listNames(state: State): void {
+    if (!this.names.firstChild) {
+      this.names.append(...this.gathered.flatMap((gathered, n) => [...gathered.boxes.values()].sort((a, b) => b.influence - a.influence).slice(0, kNamed)
+        .map((box) => h("li", {}, this.nameNode(`${n}:${box.id}`, `${this.trace!.models[n].name}: ${titleOf(box)}, influence ${percent(box.influence)}`)))));
+    }
+    for (const button of this.names.querySelectorAll("button")) button.setAttribute("aria-pressed", String(state.pins.includes(button.dataset.node!)));
+  }
+  private nameNode(id: string, said: string): HTMLElement {
+    return h("button", { type: "button", "data-node": id, onclick: () => this.togglePin(id),
+      onfocus: () => { this.hovered = id; this.read(id); this.plot.redraw(); }, onblur: () => { this.hovered = null; this.room.store.hoverTokens([]); this.plot.redraw(); } }, said);
   }
 
   // "N of M heads carry 80 % of what moves from A to B", heads as chips.
@@ -195,9 +212,7 @@ export class TraceView implements View {
     });
     canvas.addEventListener("pointerleave", () => { this.hovered = null; store.set({ hover: kNothing }); this.plot.redraw(); });
     canvas.addEventListener("click", () => {
-      if (this.dragged > 4 || !this.hovered) return;
-      const pins = store.state.pins, id = this.hovered;
-      store.set({ pins: pins.includes(id) ? pins.filter((one) => one !== id) : [...pins, id] });
+      if (this.dragged <= 4 && this.hovered) this.togglePin(this.hovered);
     });
     canvas.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && this.eye.scale === 1 && event.deltaY > 0) return;  // the page scrolls on
@@ -206,10 +221,22 @@ export class TraceView implements View {
     }, { passive: false });
   }
 
+  private togglePin(id: string): void {
+    const { store } = this.room, pins = store.state.pins;
+    store.set({ pins: pins.includes(id) ? pins.filter((one) => one !== id) : [...pins, id] });
+  }
+
   private zoom(event: WheelEvent): void {
     const at = this.plot.place(event), place = this.layout(this.plot.element.clientWidth);
     const n = Math.max(0, place.left.findIndex((left, index) => at.x >= left && at.x <= left + place.w && at.y <= place.top[index] + place.h + kFoot));
-    const [x, y] = [at.x - place.left[n], at.y - place.top[n]], scale = Math.min(12, Math.max(1, this.eye.scale * Math.exp(-event.deltaY / 400))), by = scale / this.eye.scale;
+    this.zoomAbout(at.x - place.left[n], at.y - place.top[n], Math.exp(-event.deltaY / 400));
+  }
+  private zoomMiddle(times: number): void {
+    const place = this.layout(this.plot.element.clientWidth);
+    this.zoomAbout(place.w / 2, place.h / 2, times);
+  }
+  private zoomAbout(x: number, y: number, times: number): void {
+    const wanted = Math.min(12, this.eye.scale * times), scale = wanted < 1.001 ? 1 : wanted, by = scale / this.eye.scale;   // in and out again is the whole graph
     this.eye = scale === 1 ? { scale, x: 0, y: 0 } : { scale, x: x - (x - this.eye.x) * by, y: y - (y - this.eye.y) * by };
     this.plot.redraw();
   }
@@ -227,12 +254,13 @@ export class TraceView implements View {
       const gathered = this.gathered[Number(pin[0])], box = gathered?.boxes.get(pin.slice(2));
       if (!box) return "";
       const flows = gathered.flows.filter((flow) => flow.source === box || flow.target === box).slice(0, 12);
-      const title = (one: typeof box) => `${cut(one.members.length > 1 ? `${one.members.length} nodes` : one.label, 24)} · ${one.layer < 0 ? "token" : `layer ${one.layer}`} ${one.token}`;
-      return h("table", { class: "numbers pinned" }, h("caption", {}, title(box), " ", h("button", { type: "button", class: "plain", onclick: () => store.set({ pins: store.state.pins.filter((one) => one !== pin) }) }, "unpin")),
-        h("tbody", {}, ...flows.map((flow) => h("tr", {}, h("th", { scope: "row" }, flow.target === box ? `← ${title(flow.source)}` : `→ ${title(flow.target)}`), h("td", {}, percent(flow.flow)),
+      return h("table", { class: "numbers pinned" }, h("caption", {}, titleOf(box), " ", h("button", { type: "button", class: "plain", onclick: () => store.set({ pins: store.state.pins.filter((one) => one !== pin) }) }, "unpin")),
+        h("tbody", {}, ...flows.map((flow) => h("tr", {}, h("th", { scope: "row" }, flow.target === box ? `← ${titleOf(flow.source)}` : `→ ${titleOf(flow.target)}`), h("td", {}, percent(flow.flow)),
           h("td", { class: "kind" }, ...headShares(flow, 4).map(([head, share]) => h("button", { type: "button", class: "chip small", onclick: () => store.set({ head }) }, `${head} ${Math.round(100 * share)} %`)))))));
     }));
   }
 }
 
 const cut = (text: string, most: number): string => (text.length > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
+
+const titleOf = (box: Box): string => `${cut(box.members.length > 1 ? `${box.members.length} nodes` : box.label, 24)} · ${box.layer < 0 ? "token" : `layer ${box.layer}`} ${box.token}`;

@@ -68,6 +68,7 @@ export class TrainingView implements View {
     this.lines = follow(this.lines, now.lines, { tokens: last?.tokens ?? 0, step: last?.step ?? 0 });
     this.from = now.next;
     this.say();
+    this.plot.label(`training curves; ${this.said.textContent}`);
     this.plot.redraw();
     if (now.lines.length > 0 && now.from < now.next && now.result) return true;   // a long log comes in pieces
     if (now.result && this.point < now.points) { this.next(this.point + 1); return true; }
@@ -81,10 +82,10 @@ export class TrainingView implements View {
   }
 
   private say(): void {
-    const last = this.lines[this.lines.length - 1], { name, points, ended } = this.training!;
-    if (!last) { this.said.textContent = `${name}: no line yet`; return; }
+    const last = this.lines[this.lines.length - 1], { name, points, ended, control } = this.training!;
+    if (!last) { this.said.textContent = control ? `${name}: the dense control is trained first: ${describeControl(control)}` : `${name}: no line yet`; return; }
     const kept = typeof last.kept_edges === "number" ? `, ${percent(last.kept_edges)} of edges` : "";
-    const loss = typeof last.loss === "number" ? last.loss.toFixed(3) : "–", at = points > 0 ? `point ${this.point} of ${points} begun, ` : "";
+    const loss = typeof last.loss === "number" ? last.loss.toFixed(3) : "–", at = points === 0 ? "" : ended ? `${points} points, ` : `point ${this.point} of ${points} begun, `;
     this.said.textContent = `${name}: ${at}step ${last.step ?? "?"}, loss ${loss}${kept}${ended ? ", done" : ", training"}`;
   }
 
@@ -128,4 +129,9 @@ export class TrainingView implements View {
     if (filled.series.length) new Axes(filled, { x, y, w, h: kTall }).paint(surface, theme);
     else surface.text(`${chart.y}: nothing measured yet`, x + 54, y + 40, { size: 12, fill: theme.soft });
   }
+}
+
+function describeControl(line: MetricsLine): string {
+  const loss = (key: string, what: string) => (typeof line[key] === "number" ? `, ${what} ${(line[key] as number).toFixed(3)}` : "");
+  return `step ${line.step ?? "?"}${loss("loss", "loss")}${loss("held_out_loss", "held out")}`;
 }
