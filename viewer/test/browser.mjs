@@ -130,11 +130,8 @@ try {
     const named = `${out}/<b>bold<b> & 'quoted'`, frontier = `${out}/frontier`;
     rmSync(named, { force: true });
     symlinkSync(`${models}/openwork-8m-sparse`, named);
-    for (const [point, loss, kept] of [[1, 3.5, 0.4], [2, 3.6, 0.1]]) {
-      mkdirSync(`${frontier}/point-${point}`, { recursive: true });
-      writeFileSync(`${frontier}/point-${point}/metrics.jsonl`, [1, 2, 3].map(kMetrics).join(""));
-      writeFileSync(`${frontier}/point-${point}/result.json`, JSON.stringify({ nats_per_token: loss, kept_edges: kept, open_heads: 50 }));
-    }
+    mkdirSync(`${frontier}/control`, { recursive: true });
+    writeFileSync(`${frontier}/control/metrics.jsonl`, [1, 2, 3].map(kMetrics).join(""));
     const other = await serve(program, named, "--run", frontier);
     try {
       const shown = await openPage(browser, other.address + "/");
@@ -143,6 +140,12 @@ try {
       for (const view of ["head", "next", "lens", "circuit", "scatter", "heads"]) { await shown.page.locator(`#tab-${view}`).click(); await shown.page.waitForTimeout(100); }
       await plainText(shown.page);
       await shown.page.locator("#tab-training").click();
+      await shown.page.waitForFunction(() => /the dense control is trained first: step 3,/.test(document.querySelector("#view-training .said-of").textContent));
+      for (const [point, loss, kept] of [[1, 3.5, 0.4], [2, 3.6, 0.1]]) {
+        mkdirSync(`${frontier}/point-${point}`, { recursive: true });
+        writeFileSync(`${frontier}/point-${point}/metrics.jsonl`, [1, 2, 3].map(kMetrics).join(""));
+        writeFileSync(`${frontier}/point-${point}/result.json`, JSON.stringify({ nats_per_token: loss, kept_edges: kept, open_heads: 50 }));
+      }
       await shown.page.waitForFunction(() => /point 2 of 2.*step 6,/.test(document.querySelector("#view-training .said-of").textContent));
       const records = JSON.parse((await exported(shown.page, "json")).toString());
       assert.deepEqual(records.frontier.map((point) => [point.kept_edges, point.held_out_loss]), [[0.4, 3.5], [0.1, 3.6]]);
