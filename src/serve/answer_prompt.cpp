@@ -72,7 +72,8 @@ nlohmann::json run_prompt(const TracedModel& model, const RunRequest& request) {
           {"ids", ids},
           {"tokens", token_texts(model, ids)},
           {"next", list_tokens(model, likely_tokens(logits, request.top))},
-          {"kept_edges", static_cast<double>(std::accumulate(kept.begin(), kept.end(), int64_t{0})) / pairs},
+          {"prompt_kept_edges",
+           static_cast<double>(std::accumulate(kept.begin(), kept.end(), int64_t{0})) / pairs},
           {"heads", summarise_heads(model, ids, kept)}};
 }
 

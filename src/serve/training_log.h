@@ -17,8 +17,9 @@ class TrainingLog {
 
   // {"name", "point", "points", "frontier", "control", "ended", "from", "next", "lines": [..], "result"}: of point
   // `point`, 0 meaning the folder itself. "points" counts the point folders there are; "frontier" has {"folder",
-  // "held_out_loss", "kept_edges", "open_heads"} of each that is measured; "control" is the control's last line, or null. A last line that is not ended yet is left for the next time,
-  // a piece of a long log at a time. Where the file is shorter than `from` (the run began anew), from its start.
+  // "held_out_loss", "kept_edges", "open_heads"} of each that is measured; "control" is the control's last line, or
+  // null. A last line that is not ended yet is left for the next time, a piece of a long log at a time. Where the file
+  // is shorter than `from` (the run began anew), from its start.
   nlohmann::json read(uint64_t from, uint64_t point = 0) const;
 
  private:

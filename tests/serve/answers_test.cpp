@@ -73,10 +73,10 @@ TEST(ServedAnswers, BothModelsAnswerTheBuiltInPrompt) {
   }
   const nlohmann::json &dense = json["models"][0], &sparse = json["models"][1];
   const auto tokens = static_cast<int64_t>(dense["ids"].size());
-  EXPECT_EQ(dense["kept_edges"], 1.0);
+  EXPECT_EQ(dense["prompt_kept_edges"], 1.0);
   EXPECT_EQ(dense["heads"][0]["kept"], tokens * (tokens + 1) / 2);
-  EXPECT_LT(sparse["kept_edges"], 0.6);
-  EXPECT_GT(sparse["kept_edges"], 0.0);
+  EXPECT_LT(sparse["prompt_kept_edges"], 0.6);
+  EXPECT_GT(sparse["prompt_kept_edges"], 0.0);
   EXPECT_NEAR(dense["heads"][0]["mass"], 1.0, 1e-4);
 }
 

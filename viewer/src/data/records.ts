@@ -21,7 +21,7 @@ export interface NextToken {
 export interface HeadOnPrompt { head: string; mass: number; peak: number; strength: number; blank: boolean; kept?: number }
 
 export interface RunModel {
-  name: string; ids: number[]; tokens: string[]; next: NextToken[]; heads: HeadOnPrompt[]; kept_edges?: number;
+  name: string; ids: number[]; tokens: string[]; next: NextToken[]; heads: HeadOnPrompt[]; prompt_kept_edges?: number;
 }
 export interface Run { prompt: string; models: RunModel[] }
 

@@ -146,8 +146,8 @@ export class HeadsView implements View {
     const run = this.room.run?.models[model];
     if (!run) return "";
     const open = run.heads.filter((head) => !head.blank).length;
-    const kept = run.kept_edges === undefined ? "" : `, ${percent(run.kept_edges)} of edges`;
-    return `${open} of ${run.heads.length} heads${kept}`;
+    const kept = run.prompt_kept_edges === undefined ? "" : `, ${percent(run.prompt_kept_edges)} of edges`;
+    return `${open} of ${run.heads.length} heads${kept} on this prompt`;
   }
 
   private drawChips(): void {

@@ -84,7 +84,7 @@ export class TrainingView implements View {
   private say(): void {
     const last = this.lines[this.lines.length - 1], { name, points, ended, control } = this.training!;
     if (!last) { this.said.textContent = control ? `${name}: the dense control is trained first: ${describeControl(control)}` : `${name}: no line yet`; return; }
-    const kept = typeof last.kept_edges === "number" ? `, ${percent(last.kept_edges)} of edges` : "";
+    const kept = typeof last.kept_edges === "number" ? `, ${percent(last.kept_edges)} of edges as drawn` : "";
     const loss = typeof last.loss === "number" ? last.loss.toFixed(3) : "–", at = points === 0 ? "" : ended ? `${points} points, ` : `point ${this.point} of ${points} begun, `;
     this.said.textContent = `${name}: ${at}step ${last.step ?? "?"}, loss ${loss}${kept}${ended ? ", done" : ", training"}`;
   }
