@@ -19,6 +19,15 @@ bool is_given(const CLI::App& verb, const char* option) {
   return verb.get_option(option)->count() > 0;
 }
 
+// The dense control alone is the same run with neither gates nor a target.
+void refuse_gate_options(const SparsifyOptions& options) {
+  for (const CLI::Option* option : options.of_gates) {
+    if (option->count() > 0)
+      fail_input(fmt::format("{} with --gate none", option->get_name()), "command line",
+                 "the dense control has no gates: leave it out");
+  }
+}
+
 void settle_gates(RunOptions& run, const CLI::App& verb) {
   if (run.gate_bias_end && !run.gate_bias)
     run.gate_bias = default_gate_bias(run.gate);  // a way needs its beginning
@@ -52,12 +61,17 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
   run.model_path = run.tokenizer_path = located.path;
   run.adapter = located.adapter;
   run.random = options.start == "random";
-  run.gate = parse_gate(options.gate, "--gate");
-  settle_gates(run, verb);
+  if (options.gate == "none") {
+    refuse_gate_options(options);
+    run.gate = GateKind::kNone;
+  } else {
+    run.gate = parse_gate(options.gate, "--gate");
+    settle_gates(run, verb);
+  }
   settle_target(options, verb);
   run.loop.loss.head_form = parse_head_form(options.head_form, "--head-penalty-form");
   run.loop.loss.head_over_batch = options.head_over == "batch";
-  run.loop.multiplier = options.multiplier;
+  if (run.gate != GateKind::kNone) run.loop.multiplier = options.multiplier;
   const bool lora = is_given(verb, "--lora");
   if (lora && options.full) fail_input("--full and --lora together", "command line", "choose one of the two");
   if (lora) {
@@ -71,8 +85,9 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
     run.loop.schedule.rounding = 0.3;
   }
   check_run_options(run);
-  run.loop.multiplier->start =
-      std::clamp(options.multiplier.start, options.multiplier.lowest, options.multiplier.highest);
+  if (run.loop.multiplier)
+    run.loop.multiplier->start =
+        std::clamp(options.multiplier.start, options.multiplier.lowest, options.multiplier.highest);
   run.loop.learning_rate = lora ? 7e-4 : 3e-4;
   const ModelConfig config = run.random ? read_config_file(located.path) : load_config(located.path);
   if (lora) find_lora_targets(config, *run.weights.lora);  // says which it does not know, before any work
@@ -90,8 +105,12 @@ void add_sparsify_verb(CLI::App& app) {
   options->training.batch_tokens = 0;  // chosen by the device
   CLI::App* verb = add_verb(app, "sparsify");
   verb->add_option("MODEL", options->training.run.model, "the model to start from")->required();
+  const auto before = static_cast<int64_t>(verb->get_options().size());
   add_gate_options(*verb, *options);
   add_target_options(*verb, *options);
+  const std::vector<CLI::Option*> all = verb->get_options();
+  options->of_gates.assign(all.begin() + before, all.end());
+  std::erase(options->of_gates, verb->get_option("--gate"));
   add_form_options(*verb, *options);
   add_training_options(*verb, options->training);
   verb->get_option("--batch-tokens")->default_str("65536 on a GPU, 16384 on the CPU");

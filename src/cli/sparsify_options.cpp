@@ -4,9 +4,11 @@ namespace openwork {
 
 void add_gate_options(CLI::App& verb, SparsifyOptions& options) {
   RunOptions& run = options.training.run;
-  verb.add_option("--gate", options.gate,
-                  "idle (log P + b > 0 beside an idle key), logprob (log P + b > 0) or score (score + b > 0)")
-      ->check(CLI::IsMember({"idle", "logprob", "score"}))
+  verb.add_option(
+          "--gate", options.gate,
+          "idle (log P + b > 0 beside an idle key), logprob (log P + b > 0), score (score + b > 0), or none: "
+          "the dense control alone")
+      ->check(CLI::IsMember({"idle", "logprob", "score", "none"}))
       ->capture_default_str();
   verb.add_option("--gate-bias", run.gate_bias,
                   "b at the start (default: the model's own gates', else 5, and 4 for score)")
@@ -120,6 +122,15 @@ void add_target_options(CLI::App& verb, SparsifyOptions& options) {
       ->check(between(1e-9, 1e9))
       ->type_name("X")
       ->capture_default_str();
+  verb.add_flag("--control", run.control, "train a dense control too: same data, same steps, no gates");
+  verb.add_option("--compact", run.compact,
+                  "save a compact difference to MODEL of at most MB megabytes instead of the weights")
+      ->check(between(1e-3, 1e6))
+      ->type_name("MB");
+  verb.add_option("--compact-share", run.loop.schedule.rounding,
+                  "share of the run, at its end, that trains the weights as the difference will have them")
+      ->type_name("X")
+      ->default_str("0.3");
 }
 
 void add_form_options(CLI::App& verb, SparsifyOptions& options) {
@@ -133,16 +144,6 @@ void add_form_options(CLI::App& verb, SparsifyOptions& options) {
   verb.add_option("--lora-targets", options.lora.targets, "all, attention, mlp, or modules such as q_proj")
       ->delimiter(',')
       ->type_name("NAME,...");
-  verb.add_flag("--control", options.training.run.control,
-                "train a dense control too: same data, same steps, no gates");
-  verb.add_option("--compact", options.training.run.compact,
-                  "save a compact difference to MODEL of at most MB megabytes instead of the weights")
-      ->check(between(1e-3, 1e6))
-      ->type_name("MB");
-  verb.add_option("--compact-share", options.training.run.loop.schedule.rounding,
-                  "share of the run, at its end, that trains the weights as the difference will have them")
-      ->type_name("X")
-      ->default_str("0.3");
   verb.add_option("--init", options.start, "pretrained, or random: weights drawn by the seed")
       ->check(CLI::IsMember({"pretrained", "random"}))
       ->capture_default_str();

@@ -111,12 +111,12 @@ TrainedModel trained_model_from_json(const json& j) {
 }
 
 json to_json(const RunReport& report) {
-  json result = {{"verb", report.verb},         {"model", report.model},
-                 {"seed", report.seed},         {"command", report.command},
-                 {"options", report.options},   {"data", report.data},
-                 {"protocol", report.protocol}, {report.result_name, to_json(report.result)}};
+  json result = {{"verb", report.verb},        {"model", report.model},     {"seed", report.seed},
+                 {"command", report.command},  {"options", report.options}, {"data", report.data},
+                 {"protocol", report.protocol}};
   result["base"] = report.base ? to_json(*report.base) : json();
   result["control"] = report.control ? to_json(*report.control) : json();
+  result[report.result_name] = to_json(report.result);  // which may be the control itself
   result["curves"] = to_json(report.curves);
   result["control_curves"] = report.control ? to_json(report.control_curves) : json();
   result["target"] = target_to_json(report);

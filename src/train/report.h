@@ -36,7 +36,8 @@ struct FrontierPoint {
 };
 
 struct RunReport {
-  std::string verb, model, command, result_name;  // result_name: "sparse", or "trained" of pretrain
+  std::string verb, model, command,
+      result_name;  // result_name: "sparse", "control" of --gate none, or "trained" of pretrain
   std::optional<Evaluation> base;
   std::optional<TrainedModel> control;
   TrainedModel result;

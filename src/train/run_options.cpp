@@ -53,6 +53,10 @@ nlohmann::json describe_options(const RunOptions& run, int64_t context) {
                          {"decay", loop.schedule.decay},
                          {"dtype", weights.dtype == at::kFloat ? "fp32" : "bf16"},
                          {"save_dtype", save_dtype_name(run.save_dtype)}};
+  if (weights.lora)
+    json.update({{"lora", weights.lora->rank},
+                 {"lora_alpha", weights.lora->alpha},
+                 {"lora_targets", weights.lora->targets}});
   if (run.gate == GateKind::kNone) return json;
   json.update({{"gate", gate_name(run.gate)},
                {"gate_bias", run.gate_bias.value_or(default_gate_bias(run.gate))},
@@ -77,10 +81,6 @@ nlohmann::json describe_options(const RunOptions& run, int64_t context) {
   if (run.target_slack) json["target_slack"] = *run.target_slack;
   if (run.frontier > 0) json["frontier"] = run.frontier;
   if (run.compact) json["compact"] = *run.compact;
-  if (weights.lora)
-    json.update({{"lora", weights.lora->rank},
-                 {"lora_alpha", weights.lora->alpha},
-                 {"lora_targets", weights.lora->targets}});
   return json;
 }
 

@@ -100,7 +100,8 @@ RunReport start_report(const RunOptions& options) {
   RunReport report;
   report.verb = options.verb, report.model = options.model, report.command = options.command;
   report.seed = options.loop.seed;
-  report.result_name = options.gate == GateKind::kNone ? "trained" : "sparse";
+  const bool gated = options.gate != GateKind::kNone;
+  report.result_name = gated ? "sparse" : options.random ? "trained" : "control";
   return report;
 }
 
@@ -159,7 +160,7 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
   loop.name = options.verb;
   loop.folder = options.out;
   // 1. Where the base stands.
-  if (gated) {
+  if (gated || !options.random) {
     report.base = measure_base(run, base);
     note(fmt::format("base: {:.4f} nats/token held out", report.base->nats_per_token));
   }

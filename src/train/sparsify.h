@@ -30,7 +30,7 @@ struct RunOptions {
   std::filesystem::path tokenizer_path;   // what copy_tokenizer takes
   std::optional<std::filesystem::path> adapter;  // merged into the base first
   bool random = false;                           // draw the weights from the seed; config.json alone is read
-  GateKind gate = GateKind::kIdle;               // kNone: pretrain
+  GateKind gate = GateKind::kIdle;               // kNone: pretrain, or the control alone
   std::optional<double> gate_bias, gate_bias_end;  // start and end; the kind's default, and the start
   std::optional<double> gate_idle, gate_idle_end;  // likewise the score of the idle key
   // The held-out loss to end at, gates hard: target_loss, or the base's or the control's plus `tolerance`.

@@ -69,6 +69,29 @@ TEST(SparsifySteering, IdleScoresStayMoveAndLearn) {
     EXPECT_GT(std::abs(score - 0.5F), 1e-4F);
 }
 
+TEST(SparsifySteering, TheDenseControlCanBeTrainedAlone) {
+  const ScratchFolder scratch;
+  write_documents(scratch);
+  const std::vector<std::string> steps = {"--steps", "3", "--measurements", "10"};
+  std::vector<std::string> both = steps, alone = steps;
+  both.push_back("--control"), alone.insert(alone.end(), {"--gate", "none"});
+  ASSERT_EQ(run_openwork(sparsify(scratch, "both", both)).exit_code, 0);
+  const ProgramResult result = run_openwork(sparsify(scratch, "alone", alone));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(sha256_of_file(scratch / "alone/model.safetensors"),
+            sha256_of_file(scratch / "both/control/model.safetensors"));
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "alone/report.json")),
+                       with_twin = nlohmann::json::parse(read_file(scratch / "both/report.json"));
+  EXPECT_EQ(report.at("base").at("nats_per_token"), with_twin.at("base").at("nats_per_token"));
+  EXPECT_EQ(report.at("control").at("nats_per_token"), with_twin.at("control").at("nats_per_token"));
+  EXPECT_FALSE(report.contains("sparse"));
+  const ProgramResult refused =
+      run_openwork(sparsify(scratch, "refused", {"--gate", "none", "--steps", "3", "--distill", "1"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  expect_one_line(refused.err, "--distill with --gate none");
+  EXPECT_FALSE(fs::exists(scratch / "refused"));
+}
+
 // A run with these options, and the same killed by SIGTERM on its way and resumed.
 void expect_exact_resume(const ScratchFolder& scratch, const std::string& name,
                          std::vector<std::string> options) {
