@@ -15,6 +15,7 @@
 #include "model/kept_heads.h"
 #include "model/overflow.h"
 #include "model/rotary.h"
+#include "ops/few_rows.h"
 #include "ops/fused.h"
 
 namespace openwork {
@@ -154,7 +155,7 @@ struct Transformer::Whole {
 };
 
 Tensor Linear::operator()(const Tensor& x) const {
-  return at::linear(x, matrix(), bias.defined() ? std::optional<Tensor>(bias) : std::nullopt);
+  return few_rows_linear(x, matrix(), bias);
 }
 
 Transformer::Transformer(ModelConfig config, NamedTensors parameters)

@@ -32,26 +32,6 @@ double offset_of_row(const InferenceProblem& problem, int64_t h, double L) {
   return problem.gated ? row_gate(problem, h, L).offset : __builtin_inf();
 }
 
-// The sum of a vector's numbers, halves added to halves.
-inline float sum_lanes(Lanes<float> x) {
-#if defined(__AVX512F__)
-  const auto eight = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
-                     __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-  const auto four =
-      __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
-#elif defined(__AVX2__)
-  const auto four = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
-#else
-  const auto four = x;
-#endif
-  return (four[0] + four[1]) + (four[2] + four[3]);
-}
-inline double sum_lanes(Lanes<double> x) {
-  double sum = 0;
-  for (int lane = 0; lane < kLanes; ++lane) sum += x[lane];
-  return sum;
-}
-
 // One query against K keys.
 template <typename Real>
 struct RowSpace {

@@ -72,6 +72,17 @@ struct InferenceProblem : Problem {
   int64_t tasks_per_head() const { return by_rows() ? T : blocks(); }
 };
 
+// Few rows times a matrix: out [rows, outputs] = x [rows, inputs] W^T + bias, sums in float.
+struct FewRowsProblem {
+  Element element;  // of weight, bias and out
+  int64_t rows, inputs, outputs;
+  const float* x;             // contiguous
+  const void *weight, *bias;  // bias null where there is none
+  int64_t weight_stride;      // from row to row of weight as it is stored:
+  bool transposed;            // [inputs, outputs], else [outputs, inputs]
+  void* out;                  // contiguous
+};
+
 // What a call of Kernels::backward computes for its row block.
 struct BackwardPart {
   int64_t b, h, block;            // block of query rows
@@ -87,6 +98,7 @@ struct Kernels {
   void (*forward)(const ForwardProblem&, int64_t b, int64_t h, int64_t block, void* workspace);
   void (*backward)(const BackwardProblem&, const BackwardPart&, void* workspace);
   void (*gelu)(const float* x, float* y, int64_t count);
+  void (*few_rows)(const FewRowsProblem&, int64_t from, int64_t to);  // these outputs
   size_t (*inference_workspace)(const InferenceProblem&);
   // One query, or one block of query rows, of head h.
   void (*infer)(const InferenceProblem&, int64_t b, int64_t h, int64_t task, void* workspace);

@@ -163,4 +163,24 @@ inline uint32_t nonzero_bits(Lanes<double> x) {
   return bits;
 }
 
+// The sum of a vector's numbers, halves added to halves.
+inline float sum_lanes(Lanes<float> x) {
+#if defined(__AVX512F__)
+  const auto eight = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+                     __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+  const auto four =
+      __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+#elif defined(__AVX2__)
+  const auto four = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+#else
+  const auto four = x;
+#endif
+  return (four[0] + four[1]) + (four[2] + four[3]);
+}
+inline double sum_lanes(Lanes<double> x) {
+  double sum = 0;
+  for (int lane = 0; lane < kLanes; ++lane) sum += x[lane];
+  return sum;
+}
+
 }  // namespace openwork::cpu::OPENWORK_CPU_NAMESPACE

@@ -1,0 +1,146 @@
+// Few rows times a matrix: each weight is loaded once, widened to float and multiplied with all rows. Sums of a row run
+// in an order that depends on the matrix alone.
+#include "ops/cpu/rows.h"
+
+namespace openwork::cpu::OPENWORK_CPU_NAMESPACE {
+namespace {
+
+using Vector = Lanes<float>;
+
+// Weights come from memory, in order: asking for them this many bytes ahead keeps more of them on their way.
+constexpr int64_t kAhead = 2048, kLine = 64;
+
+inline Vector load_wide(const float* from) {
+  return load(from);
+}
+inline Vector load_wide(const BFloat16* from) {
+#if defined(__AVX512F__)  // GCC makes five instructions of the general form
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return reinterpret_cast<Vector>(
+      _mm512_maskz_slli_epi32(0xFFFF, _mm512_maskz_cvtepu16_epi32(0xFFFF, half), 16));
+#else
+  const auto narrow = load(reinterpret_cast<const uint16_t*>(from));
+  return reinterpret_cast<Vector>(__builtin_convertvector(narrow, Lanes<uint32_t>) << 16);
+#endif
+}
+inline Vector load_wide(const Half* from) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Vector>(
+      _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+#else
+  Vector wide;
+  for (int lane = 0; lane < kLanes; ++lane) wide[lane] = from[lane];
+  return wide;
+#endif
+}
+
+inline float widen(float value) {
+  return value;
+}
+inline float widen(BFloat16 value) {
+  return value;
+}
+inline float widen(Half value) {
+  return value;
+}
+
+template <typename Stored>
+void put(const FewRowsProblem& problem, int64_t row, int64_t n, float sum) {
+  if (problem.bias) sum += widen(static_cast<const Stored*>(problem.bias)[n]);
+  Stored* const to = static_cast<Stored*>(problem.out) + row * problem.outputs + n;
+  if constexpr (sizeof(Stored) == sizeof(float))
+    *to = sum;
+  else
+    *to = Stored::round(sum);
+}
+
+// The dot product of a row of x and a row of weights, in four chains so that additions do not wait for one another.
+template <typename Stored>
+float multiply_row(const float* x, const Stored* weights, int64_t K) {
+  constexpr int kChains = 4;
+  Vector sum[kChains] = {};
+  int64_t k = 0;
+  for (; k + kChains * kLanes <= K; k += kChains * kLanes) {
+    for (int64_t byte = 0; byte < kChains * kLanes * static_cast<int64_t>(sizeof(Stored)); byte += kLine)
+      __builtin_prefetch(reinterpret_cast<const char*>(weights + k) + kAhead + byte);
+#pragma GCC unroll 4
+    for (int chain = 0; chain < kChains; ++chain)
+      sum[chain] += load_wide(weights + k + chain * kLanes) * load(x + k + chain * kLanes);
+  }
+  float rest = 0;
+  for (; k < K; ++k) rest += widen(weights[k]) * x[k];
+  return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+}
+
+template <typename Stored>
+void multiply_rows(const FewRowsProblem& problem, int64_t from, int64_t to) {
+  for (int64_t n = from; n < to; ++n) {
+    const Stored* const weights = static_cast<const Stored*>(problem.weight) + n * problem.weight_stride;
+    for (int64_t row = 0; row < problem.rows; ++row)
+      put<Stored>(problem, row, n, multiply_row(problem.x + row * problem.inputs, weights, problem.inputs));
+  }
+}
+
+// Weights stored [in, out]: outputs lie side by side, kWide vectors of them in registers. Sums are made in parts of
+// kPart inputs, then of those: rounding grows with the length of a sum.
+constexpr int64_t kPart = 128;
+constexpr int kWide = kRegisters / 2;
+
+template <typename Stored>
+void multiply_wide(const FewRowsProblem& problem, const float* x, const Stored* weights, Vector* sum) {
+  for (int64_t first = 0; first < problem.inputs; first += kPart) {
+    const int64_t last = first + kPart < problem.inputs ? first + kPart : problem.inputs;
+    Vector part[kWide] = {};
+    for (int64_t k = first; k < last; ++k) {
+      const Vector left = fill(x[k]);
+#pragma GCC unroll 16
+      for (int v = 0; v < kWide; ++v)
+        part[v] += left * load_wide(weights + k * problem.weight_stride + v * kLanes);
+    }
+    for (int v = 0; v < kWide; ++v) sum[v] += part[v];
+  }
+}
+
+template <typename Stored>
+float multiply_column(const FewRowsProblem& problem, const float* x, const Stored* weights) {
+  float sum = 0;
+  for (int64_t first = 0; first < problem.inputs; first += kPart) {
+    const int64_t last = first + kPart < problem.inputs ? first + kPart : problem.inputs;
+    float part = 0;
+    for (int64_t k = first; k < last; ++k) part += x[k] * widen(weights[k * problem.weight_stride]);
+    sum += part;
+  }
+  return sum;
+}
+
+template <typename Stored>
+void multiply_columns(const FewRowsProblem& problem, int64_t from, int64_t to) {
+  const Stored* const weights = static_cast<const Stored*>(problem.weight);
+  for (int64_t row = 0; row < problem.rows; ++row) {
+    const float* const x = problem.x + row * problem.inputs;
+    int64_t n = from;
+    for (; n + kWide * kLanes <= to; n += kWide * kLanes) {
+      Vector sum[kWide] = {};
+      multiply_wide(problem, x, weights + n, sum);
+      for (int out = 0; out < kWide * kLanes; ++out)
+        put<Stored>(problem, row, n + out, sum[out / kLanes][out % kLanes]);
+    }
+    for (; n < to; ++n) put<Stored>(problem, row, n, multiply_column(problem, x, weights + n));
+  }
+}
+
+template <typename Stored>
+void multiply(const FewRowsProblem& problem, int64_t from, int64_t to) {
+  return problem.transposed ? multiply_columns<Stored>(problem, from, to)
+                            : multiply_rows<Stored>(problem, from, to);
+}
+
+}  // namespace
+
+void few_rows(const FewRowsProblem& problem, int64_t from, int64_t to) {
+  if (problem.element == Element::kBFloat16) return multiply<BFloat16>(problem, from, to);
+  if (problem.element == Element::kHalf) return multiply<Half>(problem, from, to);
+  multiply<float>(problem, from, to);
+}
+
+}  // namespace openwork::cpu::OPENWORK_CPU_NAMESPACE
