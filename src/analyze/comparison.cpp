@@ -82,6 +82,19 @@ std::vector<std::string> continue_openings(const Transformer& model, const Compa
   return texts;
 }
 
+// The tests whose prompts are short and made of the model's own tokens; `eval --suite` has them all, at every distance.
+SuiteModel test_capability(const Transformer& model, const std::string& name, const ComparedText& text,
+                           const ComparisonSettings& settings) {
+  constexpr int64_t kContext = 128;
+  if (settings.capability == 0) return {name, {}};
+  SuiteSource source;
+  source.vocabulary = make_vocabulary(model.config(), text.tokenizer, text.beginning, true);
+  source.context = std::min(kContext, model.config().context);
+  source.prompts = settings.capability, source.seed = settings.seed;
+  return run_suite(model, name, source,
+                   choose_suite_tests({"copy", "retrieve", "ioi", "greater-than", "docstring", "opposite"}));
+}
+
 }  // namespace
 
 const std::vector<std::string>& sample_openings() {
@@ -98,6 +111,7 @@ void add_model(Comparison& comparison, const Transformer& model, const std::stri
   found.vocabulary = hash_vocabulary(*text.tokenizer);
   found.loss = measure_loss(model, name, text, settings.seed);
   found.cost = measure_cost(model, gather_blocks(text.held_out, 0, 1, 0));
+  found.capability = test_capability(model, name, text, settings);
   ModelStatistics statistics = measure_statistics(model, name, text, settings.statistics);
   const Tensor ids = at::tensor(text.shown, at::kLong).unsqueeze(0).to(model.device());  // [1, T]
   found.heads = picture_heads(model, name, ids, text, settings.most_heads);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyze/capability/suite.h"
 #include "analyze/heads/head_scatter.h"
 #include "analyze/heads/head_statistics.h"
 #include "analyze/heads/model_comparison.h"
@@ -28,6 +29,7 @@ struct ComparisonSettings {
   StatisticsOptions statistics;
   int64_t most_heads = 512;  // of a model that are pictured, in whole layers
   int64_t generate = 40;     // tokens of each continuation; 0: none
+  int64_t capability = 24;   // prompts of each test of what a model can do; 0: none
   uint64_t seed = 0;
 };
 
@@ -46,6 +48,7 @@ struct ComparedModel {
   std::string vocabulary = {};
   Evaluation loss;
   ModelCost cost;                          // on the held-out text's first block
+  SuiteModel capability = {};              // tests of short prompts that need no held-out text
   ModelHeads heads;                        // on the shown prompt, each of its pairs of tokens a cell
   std::optional<HeadScatter> scatter;      // none where there are fewer than two heads or tokens
   std::vector<std::string> continuations;  // of sample_openings(); empty: none were asked for

@@ -197,6 +197,11 @@ void add_compare_verb(CLI::App& app) {
   verb->add_option("--task-prompts", options->task_prompts, "prompts per task (default: 24)")
       ->check(between(1, 1 << 20))
       ->type_name("N");
+  verb->add_option("--capability", options->settings.capability,
+                   "prompts of each test of what a model can do; 0: none")
+      ->check(between(0, 10000))
+      ->type_name("N")
+      ->capture_default_str();
   verb->add_option("--generate", options->settings.generate, "tokens of each text sample; 0: none")
       ->check(between(0, 100000))
       ->type_name("N")

@@ -14,6 +14,7 @@
 #include "report/comparison_sections.h"
 #include "report/head_sprites.h"
 #include "report/statistics_tables.h"
+#include "report/suite_json.h"
 
 namespace openwork {
 namespace {
@@ -171,12 +172,13 @@ std::vector<std::string> list_findings(const ComparisonRecord& record) {
 nlohmann::json to_json(const ComparisonRecord& record) {
   nlohmann::json result = to_json(record.compared.statistics), losses = nlohmann::json::array(),
                  tasks = nlohmann::json::array(), samples = nlohmann::json::array();
-  nlohmann::json costs = nlohmann::json::array();
+  nlohmann::json costs = nlohmann::json::array(), capabilities = nlohmann::json::array();
   for (const ComparedModel& model : record.compared.models) {
     losses.push_back(to_json(model.loss));
     losses.back()["name"] = model.name;
     costs.push_back(to_json(model.cost));
     costs.back()["name"] = model.name;
+    capabilities.push_back(to_json(model.capability));
   }
   for (const TaskRecord& task : record.tasks) tasks.push_back(to_json(task));
   for (const Sample& sample : list_samples(record.compared))
@@ -186,6 +188,7 @@ nlohmann::json to_json(const ComparisonRecord& record) {
                  {"tokens", mark_prompts(record.compared)},
                  {"losses", losses},
                  {"costs", costs},
+                 {"capabilities", capabilities},
                  {"tasks", tasks},
                  {"trace", record.trace ? record.trace->json : nlohmann::json()},
                  {"samples", samples},
@@ -206,7 +209,7 @@ Page make_comparison_page(const ComparisonRecord& record) {
       {"found", "What was found", summary_section(record, findings)},
       {"viewer", "Look for yourself", viewer_section(record)},
       {"models", "Models", loss_section(record)},
-      {"cost", "Cost", cost_section(record)},
+      {"cost", "Cost and capability", cost_section(record)},
       {"heads", "Heads", heads_section(record)},
       {"statistics", "Statistics", statistics_section(record)},
       {"scatter", "Scatter", scatter_section(record)},

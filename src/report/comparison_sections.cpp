@@ -257,29 +257,6 @@ std::string loss_section(const ComparisonRecord& record) {
          table.html() + short_texts_table(record);
 }
 
-std::string cost_section(const ComparisonRecord& record) {
-  if (record.compared.models.front().cost.heads == 0) return {};  // not measured
-  HtmlTable table({"", "#heads", "#parameters", "#weights, MB", "#prompt, tokens/s", "#x first",
-                   "#generation, tokens/s", "#x first"});
-  const ModelCost& first = record.compared.models.front().cost;
-  const auto speed = [](double value) { return value > 0 ? fmt::format("{:.0f}", value) : std::string("–"); };
-  const auto times = [](double value, double yardstick) {
-    return value > 0 && yardstick > 0 ? fmt::format("{:.2f}", value / yardstick) : std::string("–");
-  };
-  for (const ComparedModel& model : record.compared.models) {
-    const ModelCost& cost = model.cost;
-    table.add({model.name, fmt::format("{} of {}", cost.kept_heads, cost.heads),
-               fmt::format("{}", cost.parameters), fmt::format("{:.1f}", cost.weight_megabytes),
-               speed(cost.prompt_speed), times(cost.prompt_speed, first.prompt_speed),
-               speed(cost.generation_speed), times(cost.generation_speed, first.generation_speed)});
-  }
-  return table.html() + fmt::format(
-                            "<p class=\"soft small\">Speeds on this machine in this run: a prompt of {} "
-                            "tokens, and {} tokens "
-                            "generated behind it. openwork bench infer measures them with care.</p>\n",
-                            first.prompt_tokens, first.generated_tokens);
-}
-
 std::string heads_style(const ComparisonRecord& record) {
   std::string rules = fmt::format(".scale i {{ background: {}; }}\n", sprite_gradient());
   for (const ComparedModel& model : record.compared.models)

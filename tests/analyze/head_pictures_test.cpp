@@ -121,7 +121,7 @@ TEST(Comparison, HoldsAnyNumberOfModelsAgainstTheFirst) {
   EXPECT_EQ(text.held_out.count, 1) << "all of a short text is one block";
   ComparisonSettings settings;
   settings.statistics.interactions = false;
-  settings.generate = 0;
+  settings.generate = 0, settings.capability = 4;
   Comparison comparison;
   for (const char* name : {"one", "two", "three"}) add_model(comparison, model, name, text, settings);
   ASSERT_EQ(comparison.models.size(), 3u);
@@ -136,6 +136,11 @@ TEST(Comparison, HoldsAnyNumberOfModelsAgainstTheFirst) {
     EXPECT_EQ(found.heads.shown.size(), 64u);
     EXPECT_EQ(found.heads.pieces.size(), text.shown.size());
     EXPECT_TRUE(found.continuations.empty());
+    ASSERT_EQ(found.capability.tests.size(), 6u);
+    EXPECT_EQ(found.capability.tests[0].name, "copy");
+    EXPECT_EQ(found.capability.tests[3].bins.at(0).scores.size(), 4u);
+    EXPECT_EQ(found.capability.tests[3].bins.at(0).scores,
+              comparison.models[0].capability.tests[3].bins.at(0).scores);
     EXPECT_EQ(found.loss.nats_per_token, comparison.models[0].loss.nats_per_token);
   }
 }

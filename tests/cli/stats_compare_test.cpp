@@ -113,13 +113,13 @@ TEST(Compare, MakesAPageThatStandsAlone) {
       << "The cat sat on the mat.\nOne, two, three, one, two, three.\nThe dog.\n";
   const ProgramResult result =
       run_openwork({"compare", "openwork-8m", "openwork-8m", "--prompts", scratch / "prompts.txt", "--prompt",
-                    "Mary gave the book to John", "--generate", "5", "--task-prompts", "4", "--threads", "1",
-                    "--out", scratch / "report", "--json", scratch / "compare.json"});
+                    "Mary gave the book to John", "--generate", "5", "--task-prompts", "4", "--capability",
+                    "4", "--threads", "1", "--out", scratch / "report", "--json", scratch / "compare.json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("index.html"));
   const std::string html = read_file(scratch / "report/index.html");
-  for (const char* id :
-       {"found", "models", "heads", "statistics", "scatter", "circuits", "trace", "text", "protocol"}) {
+  for (const char* id : {"found", "models", "cost", "heads", "statistics", "scatter", "circuits", "trace",
+                         "text", "protocol"}) {
     EXPECT_THAT(html, HasSubstr("<section id=\"" + std::string(id) + "\">"));
   }
   size_t pictures = 0;
@@ -136,6 +136,9 @@ TEST(Compare, MakesAPageThatStandsAlone) {
   const nlohmann::json json = nlohmann::json::parse(read_file(scratch / "report/comparison.json"));
   EXPECT_EQ(json, nlohmann::json::parse(read_file(scratch / "compare.json")));
   EXPECT_EQ(json["losses"].size(), 2u);
+  ASSERT_EQ(json["capabilities"].size(), 2u);
+  EXPECT_EQ(json["capabilities"][0]["tests"], json["capabilities"][1]["tests"]);
+  EXPECT_THAT(html, HasSubstr("the name that is not repeated before the one that is"));
   EXPECT_EQ(json["tasks"][0]["models"][0]["effects"].size(), 8u);
   EXPECT_EQ(json["tasks"][0]["models"][0]["circuit"], json["tasks"][0]["models"][1]["circuit"]);
   EXPECT_EQ(json["samples"][0]["continuations"][0], json["samples"][0]["continuations"][1]);
