@@ -15,12 +15,15 @@ namespace {
 using c10::impl::VirtualGuardImpl;
 
 // The part of nccl.h that is used here; its values have been the same since NCCL 2.0.
-constexpr int kInt64 = 4, kFloat32 = 7, kFloat64 = 8, kSum = 0;
+constexpr int kUint8 = 1, kInt64 = 4, kFloat32 = 7, kFloat64 = 8, kSum = 0;
 struct Library {
   int (*get_unique_id)(Nccl::Id*) = nullptr;
   int (*init_rank)(void** comm, int count, Nccl::Id id, int rank) = nullptr;
   int (*all_reduce)(const void*, void*, size_t, int type, int operation, void* comm, void* stream) = nullptr;
   int (*broadcast)(const void*, void*, size_t, int type, int root, void* comm, void* stream) = nullptr;
+  int (*reduce_scatter)(const void*, void*, size_t received, int type, int operation, void* comm,
+                        void* stream) = nullptr;
+  int (*all_gather)(const void*, void*, size_t sent, int type, void* comm, void* stream) = nullptr;
   const char* (*error_text)(int) = nullptr;
   bool whole = false;
 
@@ -33,6 +36,7 @@ struct Library {
     };
     whole = find("ncclGetUniqueId", get_unique_id) && find("ncclCommInitRank", init_rank) &&
             find("ncclAllReduce", all_reduce) && find("ncclBroadcast", broadcast) &&
+            find("ncclReduceScatter", reduce_scatter) && find("ncclAllGather", all_gather) &&
             find("ncclGetErrorString", error_text);
   }
 };
@@ -68,6 +72,13 @@ struct Nccl::State {
   at::Device device;
   c10::Stream stream;  // of the exchanges
   void* comm = nullptr;
+  int rank = 0, count = 1;
+
+  // This rank's of a tensor's equal pieces.
+  void* own_piece(const at::Tensor& whole) const {
+    return static_cast<char*>(whole.data_ptr()) +
+           whole.nbytes() / static_cast<size_t>(count) * static_cast<size_t>(rank);
+  }
 
   // Orders `work` after what the current stream holds; the result orders the current stream after `work`.
   std::function<void()> run(const at::Tensor& tensor, const std::function<int(void* stream)>& work) {
@@ -98,7 +109,8 @@ Nccl::Id Nccl::make_id() {
 Nccl::Nccl(const at::Device& device, int rank, int count, const Id& id) {
   const c10::DeviceGuard guard(device);
   const VirtualGuardImpl streams(device.type());
-  state_.reset(new State{device, streams.getStreamFromGlobalPool(device, /*isHighPriority=*/true)});
+  state_.reset(new State{device, streams.getStreamFromGlobalPool(device, /*isHighPriority=*/true), nullptr,
+                         rank, count});
   check(library().init_rank(&state_->comm, count, id, rank));
 }
 
@@ -109,6 +121,22 @@ std::function<void()> Nccl::start_sum(const at::Tensor& tensor) {
   return state_->run(tensor, [&](void* stream) {
     return library().all_reduce(tensor.data_ptr(), tensor.data_ptr(), static_cast<size_t>(tensor.numel()),
                                 type_of(tensor), kSum, state_->comm, stream);
+  });
+}
+
+std::function<void()> Nccl::start_scatter_sum(const at::Tensor& whole) {
+  return state_->run(whole, [&](void* stream) {
+    return library().reduce_scatter(whole.data_ptr(), state_->own_piece(whole),
+                                    static_cast<size_t>(whole.numel() / state_->count), type_of(whole), kSum,
+                                    state_->comm, stream);
+  });
+}
+
+std::function<void()> Nccl::start_gather(const at::Tensor& whole) {
+  return state_->run(whole, [&](void* stream) {
+    return library().all_gather(state_->own_piece(whole), whole.data_ptr(),
+                                whole.nbytes() / static_cast<size_t>(state_->count), kUint8, state_->comm,
+                                stream);
   });
 }
 

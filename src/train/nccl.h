@@ -25,6 +25,9 @@ class Nccl {
   // In place; the result makes the current stream wait. float32, float64 or int64.
   std::function<void()> start_sum(const at::Tensor& tensor);
   void broadcast(const at::Tensor& tensor);  // the first rank's
+  // `whole` [ranks * n]: the rank's own n become their sum over ranks, the others' are of no use afterwards.
+  std::function<void()> start_scatter_sum(const at::Tensor& whole);
+  std::function<void()> start_gather(const at::Tensor& whole);  // every rank's own n, to all; any dtype
 
  private:
   struct State;

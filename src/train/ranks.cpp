@@ -1,11 +1,11 @@
 #include "train/ranks.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <charconv>
@@ -14,19 +14,17 @@
 #include <set>
 
 #include "base/error.h"
+#include "train/gloo.h"
 #include "train/heartbeat.h"
 #include "train/nccl.h"
 
 namespace openwork {
 namespace {
 
-using c10d::ProcessGroupGloo;
 using std::chrono::milliseconds;
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
-using GlooPointer = c10::intrusive_ptr<ProcessGroupGloo>;
 
 constexpr milliseconds kJoin = std::chrono::minutes(5);  // machines of a job do not start at the same moment
-constexpr milliseconds kWait = std::chrono::hours(24 * 7);  // the heartbeat says who is gone, not a slow peer
 
 milliseconds read_seconds(const char* name, milliseconds otherwise) {
   const char* const text = std::getenv(name);
@@ -39,25 +37,6 @@ milliseconds read_seconds(const char* name, milliseconds otherwise) {
                "give seconds, such as 45");
   }
   return milliseconds(static_cast<int64_t>(1000 * seconds));
-}
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "localhost" || address == "::1";
-}
-
-GlooPointer make_gloo(const StorePointer& store, const std::string& name, const RankPlace& place,
-                      milliseconds join) {
-  const auto options = ProcessGroupGloo::Options::create(join);
-  const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
-  if (interface && *interface) {
-    options->devices = {ProcessGroupGloo::createDeviceForInterface(interface)};
-  } else if (is_loopback(place.address)) {
-    options->devices = {ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
-  } else {
-    options->devices = {ProcessGroupGloo::createDefaultDevice()};
-  }
-  return c10::make_intrusive<ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(name, store),
-                                               place.rank, place.count, options);
 }
 
 bool is_set_to(const char* name, std::string_view value) {
@@ -90,7 +69,8 @@ StorePointer connect_store(const RankPlace& place, milliseconds join, bool secon
 
 struct Ranks::State {
   StorePointer store;
-  GlooPointer data, control;  // two, so that small messages need not wait in the order of large ones
+  std::unique_ptr<Gloo> data,
+      control;  // two, so that small messages need not wait in the order of large ones
   std::unique_ptr<Nccl> nccl;
   std::unique_ptr<Heartbeat> heartbeat;
   RankPlace place;
@@ -107,15 +87,10 @@ struct Ranks::State {
     }
   }
 
-  Wait start(const GlooPointer& group, const at::Tensor& tensor, c10d::ReduceOp::RedOpType operation) const {
-    return guarded([&]() -> Wait {
-      std::vector<at::Tensor> tensors = {tensor};
-      c10d::AllreduceOptions options;
-      options.reduceOp = operation;
-      options.timeout = kWait;
-      const auto work = group->allreduce(tensors, options);
-      return [this, work] { guarded([&] { work->wait(); }); };
-    });
+  // Begins an exchange, and waits for it, as guarded work.
+  template <typename Begin>
+  Wait start(Begin begin) const {
+    return [this, wait = guarded([&]() -> Wait { return begin(); })] { guarded([&] { wait(); }); };
   }
 
   // Whether no GPU serves two ranks, and all have libnccl.
@@ -158,8 +133,8 @@ Ranks::Ranks(const RankPlace& place) : place_(place) {
   const milliseconds silence = read_seconds("OPENWORK_RANK_TIMEOUT", std::chrono::seconds(45));
   try {
     state_->store = connect_store(place, join);
-    state_->data = make_gloo(state_->store, "data", place, join);
-    state_->control = make_gloo(state_->store, "control", place, join);
+    state_->data = std::make_unique<Gloo>(state_->store, "data", place, join);
+    state_->control = std::make_unique<Gloo>(state_->store, "control", place, join);
     state_->heartbeat =
         std::make_unique<Heartbeat>(connect_store(place, join, true), place.rank, place.count, silence);
   } catch (const std::exception&) {
@@ -190,23 +165,41 @@ const char* Ranks::transport() const {
 Ranks::Wait Ranks::start_sum(const at::Tensor& tensor) {
   if (!state_) return [] {};
   if (state_->nccl && tensor.is_cuda()) return state_->nccl->start_sum(tensor);
-  return state_->start(state_->data, tensor, c10d::ReduceOp::SUM);
+  return state_->start([&] { return state_->data->start_sum(tensor); });
+}
+
+Ranks::Wait Ranks::start_scatter_sum(const at::Tensor& whole) {
+  if (!state_) return [] {};
+  if (state_->nccl && whole.is_cuda()) return state_->nccl->start_scatter_sum(whole);
+  return state_->start([&] { return state_->data->start_scatter_sum(whole); });
+}
+
+Ranks::Wait Ranks::start_gather(const at::Tensor& whole) {
+  if (!state_) return [] {};
+  if (state_->nccl && whole.is_cuda()) return state_->nccl->start_gather(whole);
+  return state_->start([&] { return state_->data->start_gather(whole); });
+}
+
+void Ranks::sum_in_order(const at::Tensor& tensor) {
+  if (!state_) return;
+  const at::NoGradGuard no_grad;
+  const at::Tensor all = at::empty({count(), tensor.numel()}, tensor.options());
+  all.select(0, rank()).copy_(tensor.view({-1}));
+  start_gather(all.view({-1}))();
+  at::Tensor sum = tensor.view({-1});
+  sum.copy_(all.select(0, 0));
+  for (int other = 1; other < count(); ++other) sum.add_(all.select(0, other));
 }
 
 Ranks::Wait Ranks::start_max(const at::Tensor& host) {
   if (!state_) return [] {};
-  return state_->start(state_->control, host, c10d::ReduceOp::MAX);
+  return state_->start([&] { return state_->control->start_max(host); });
 }
 
 void Ranks::broadcast(const at::Tensor& tensor) {
   if (!state_) return;
   if (state_->nccl && tensor.is_cuda()) return state_->nccl->broadcast(tensor);
-  state_->guarded([&] {
-    std::vector<at::Tensor> tensors = {tensor};
-    c10d::BroadcastOptions options;
-    options.timeout = kWait;
-    state_->data->broadcast(tensors, options)->wait();
-  });
+  state_->guarded([&] { state_->data->broadcast(tensor); });
 }
 
 bool Ranks::decide(bool answer) {

@@ -38,6 +38,13 @@ class Ranks {
   using Wait = std::function<void()>;
   Wait start_sum(const at::Tensor& tensor);
   void sum(const at::Tensor& tensor) { start_sum(tensor)(); }
+  // The same for a few numbers, added up in the order of ranks, as one process adds up its passes.
+  void sum_in_order(const at::Tensor& tensor);
+  // Of a tensor of count() equal pieces, one for each rank (shards.h): begins to replace this rank's piece by
+  // its sum over ranks, the others being of no use afterwards; and to fetch everybody's own piece. Over Gloo
+  // pieces too are added up in the order of ranks.
+  Wait start_scatter_sum(const at::Tensor& whole);
+  Wait start_gather(const at::Tensor& whole);
   // The largest of small host numbers, on a line of its own, so that it may run beside a sum.
   Wait start_max(const at::Tensor& host);
   void broadcast(const at::Tensor& tensor);  // the first rank's

@@ -29,7 +29,15 @@ TEST(RanksOnGpu, ThatShareOneAddUpOverGloo) {
     ranks.sum(x);
     const at::Tensor first = at::full({7}, ranks.rank() + 1.0, at::TensorOptions().device(device));
     ranks.broadcast(first);
-    const bool right = x.eq(3).all().item<bool>() && first.eq(1).all().item<bool>();
+    const at::Tensor pieces = at::full({2000}, ranks.rank() + 1.0, at::TensorOptions().device(device)),
+                     own = pieces.narrow(0, 1000 * ranks.rank(), 1000);
+    ranks.start_scatter_sum(pieces)();
+    bool right = own.eq(3).all().item<bool>();
+    own.fill_(ranks.rank());
+    ranks.start_gather(pieces)();
+    right = right && pieces.narrow(0, 0, 1000).eq(0).all().item<bool>() &&
+            pieces.narrow(0, 1000, 1000).eq(1).all().item<bool>();
+    right = right && x.eq(3).all().item<bool>() && first.eq(1).all().item<bool>();
     return right && std::string_view(ranks.transport()) == "gloo" ? 0 : 1;
   }));
 }
@@ -45,6 +53,8 @@ TEST(RanksOnGpu, NcclIsCalledRightByOne) {
       const at::Tensor before = x.clone();
       nccl.start_sum(x)();
       nccl.broadcast(x);
+      nccl.start_scatter_sum(x)();
+      nccl.start_gather(x)();
       right = right && at::equal(x, before);
     }
     return right ? 0 : 1;
