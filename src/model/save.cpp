@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "io/atomic_file.h"
 #include "io/safe_files.h"
-#include "io/safetensors.h"
 #include "model/architecture.h"
 
 namespace openwork {
@@ -42,16 +41,6 @@ const char* torch_name(at::ScalarType dtype) {
   return dtype == at::kHalf ? "float16" : dtype == at::kBFloat16 ? "bfloat16" : "float32";
 }
 
-// Pieces of a flat tensor through the CPU, so that a model on a GPU needs little memory here.
-void write_pieces(const Tensor& tensor, const ByteSink& sink) {
-  constexpr int64_t kPiece = int64_t{1} << 24;
-  const Tensor flat = tensor.detach().reshape({-1});
-  for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
-    const Tensor piece = flat.narrow(0, begin, std::min(kPiece, flat.numel() - begin)).cpu().contiguous();
-    sink({static_cast<const std::byte*>(piece.data_ptr()), piece.nbytes()});
-  }
-}
-
 void check_saveable(const ModelConfig& config, const fs::path& folder) {
   if (config.rope.frequency_divisors.empty()) return;
   fail_input("this GGUF file's rotary frequencies (rope_freqs) have no place in a config.json",
@@ -77,15 +66,25 @@ nlohmann::json describe_gate(GateKind gate) {
   return {{"kind", gate_name(gate)}, {"version", 1}};
 }
 
+// Pieces of a flat tensor through the CPU, so that a model on a GPU needs little memory here.
+void write_pieces(const Tensor& tensor, const ByteSink& sink) {
+  constexpr int64_t kPiece = int64_t{1} << 24;
+  const Tensor flat = tensor.detach().reshape({-1});
+  for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
+    const Tensor piece = flat.narrow(0, begin, std::min(kPiece, flat.numel() - begin)).cpu().contiguous();
+    sink({static_cast<const std::byte*>(piece.data_ptr()), piece.nbytes()});
+  }
+}
+
+OutputTensor output_of(const std::string& name, const Tensor& tensor) {
+  return {name, file_dtype(tensor.scalar_type()), tensor.sizes().vec(), {}, [tensor](const ByteSink& sink) {
+            write_pieces(tensor, sink);
+          }};
+}
+
 void save_tensors(const fs::path& file, const NamedTensors& tensors) {
   std::vector<OutputTensor> output;
-  for (const auto& [name, tensor] : tensors) {
-    output.push_back({name,
-                      file_dtype(tensor.scalar_type()),
-                      tensor.sizes().vec(),
-                      {},
-                      [tensor = tensor](const ByteSink& sink) { write_pieces(tensor, sink); }});
-  }
+  for (const auto& [name, tensor] : tensors) output.push_back(output_of(name, tensor));
   write_safetensors(file, std::move(output), {{"format", "pt"}});
 }
 

@@ -3,7 +3,9 @@
 // names of the Hugging Face checkpoint. Gate biases and idle scores stay float32 whatever the dtype.
 #pragma once
 #include <filesystem>
+#include <string>
 
+#include "io/safetensors.h"
 #include "model/transformer.h"
 
 namespace openwork {
@@ -12,6 +14,10 @@ namespace openwork {
 // order.
 void save_model(const std::filesystem::path& folder, const ModelConfig& config,
                 const NamedTensors& parameters, at::ScalarType dtype = at::kFloat);
+
+// A tensor as save_tensors writes it, in its own dtype, brought to the CPU piece by piece.
+OutputTensor output_of(const std::string& name, const Tensor& tensor);
+void write_pieces(const Tensor& tensor, const ByteSink& sink);
 
 // A tensor file of any named tensors, each in its own dtype, brought to the CPU piece by piece.
 void save_tensors(const std::filesystem::path& file, const NamedTensors& tensors);

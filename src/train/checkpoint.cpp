@@ -74,14 +74,25 @@ std::vector<int64_t> CheckpointFolder::list_steps() const {
   return steps;
 }
 
+bool CheckpointFolder::has(int64_t step) const {
+  std::error_code ignored;
+  return fs::exists(folder_of(step), ignored);
+}
+
 void CheckpointFolder::save(int64_t step, const NamedTensors& tensors, const nlohmann::json& state) {
+  std::vector<OutputTensor> output;
+  for (const auto& [name, tensor] : tensors) output.push_back(output_of(name, tensor));
+  write(step, std::move(output), state);
+}
+
+void CheckpointFolder::write(int64_t step, std::vector<OutputTensor> tensors, const nlohmann::json& state) {
   const fs::path whole = folder_of(step), part = fmt::format("{}.{}.part", whole.string(), ::getpid());
   std::error_code ignored;
-  if (fs::exists(whole, ignored)) return;  // the same step of the same run: the same numbers
+  if (has(step)) return;  // the same step of the same run: the same numbers
   fs::remove_all(part, ignored);
   make_folder(part);
   try {
-    save_tensors(part / kFiles[0], tensors);
+    write_safetensors(part / kFiles[0], std::move(tensors), {{"format", "pt"}});
     write_text_file(part / kFiles[1], state.dump(1) + "\n");
     write_text_file(part / kSums, make_sums(part));
     rename_file(part, whole);
@@ -166,6 +177,29 @@ void CheckpointFolder::read_tensors(int64_t step, const NamedTensors& tensors) c
     Tensor target = tensor;
     target.copy_(host);
   }
+}
+
+void CheckpointFolder::read_places(int64_t step, const std::string& name, int64_t numbers,
+                                   const std::vector<std::pair<int64_t, Tensor>>& places) const {
+  const at::NoGradGuard no_grad;
+  const auto file = open_weights(folder_of(step) / kFiles[0]);
+  const TensorEntry& entry = file->at(name);
+  if (entry.dtype != DType::kF32 || entry.shape != std::vector<int64_t>{numbers}) {
+    fail_input(fmt::format("tensor '{}' of the checkpoint is of another size", name), file->origin(),
+               "resume with the model and options of the run, or choose another --out");
+  }
+  constexpr int64_t kPiece = int64_t{1} << 24;
+  for (const auto& [first, tensor] : places) {
+    for (int64_t begin = 0; begin < tensor.numel(); begin += kPiece) {
+      const Tensor host = at::empty({std::min(kPiece, tensor.numel() - begin)}, at::kFloat);
+      TensorEntry part = entry;
+      part.shape = {host.numel()};
+      part.bytes = entry.bytes.subspan(static_cast<size_t>(first + begin) * sizeof(float), host.nbytes());
+      read_bytes(part, {static_cast<std::byte*>(host.data_ptr()), host.nbytes()});
+      tensor.narrow(0, begin, host.numel()).copy_(host);
+    }
+  }
+  file->release(entry);
 }
 
 void CheckpointFolder::prune() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "io/safetensors.h"
 #include "model/transformer.h"
 
 namespace openwork {
@@ -18,7 +19,9 @@ class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path folder, int keep = 2);
 
+  bool has(int64_t step) const;
   void save(int64_t step, const NamedTensors& tensors, const nlohmann::json& state);
+  void write(int64_t step, std::vector<OutputTensor> tensors, const nlohmann::json& state);
 
   // Puts the folder in order before a run goes on from it: what a kill left half done goes, checkpoints whose
   // sums are wrong are set aside with a note (step-N.broken; they go when the next one is saved), and `latest`
@@ -30,6 +33,9 @@ class CheckpointFolder {
   nlohmann::json read_state(int64_t step) const;
   // Copies the saved numbers into the tensors, whose names, shapes and dtypes must be the saved ones.
   void read_tensors(int64_t step, const NamedTensors& tensors) const;
+  // Of a saved float32 tensor [numbers] the parts that begin at these places, into these tensors.
+  void read_places(int64_t step, const std::string& name, int64_t numbers,
+                   const std::vector<std::pair<int64_t, Tensor>>& places) const;
 
  private:
   std::filesystem::path folder_of(int64_t step) const;

@@ -12,13 +12,14 @@
 #include "base/philox.h"
 #include "base/progress.h"
 #include "io/safe_files.h"
-#include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/gradient_exchange.h"
 #include "train/loop_end.h"
 #include "train/metrics.h"
 #include "train/run_clock.h"
+#include "train/sharded_checkpoint.h"
 #include "train/totals.h"
+#include "train/weight_exchange.h"
 
 namespace openwork {
 namespace {
@@ -35,7 +36,7 @@ class Loop {
         options_(options),
         ranks_(*options.ranks),
         exchange_(weights, ranks_),
-        optimiser_(weights, options.adamw),
+        optimiser_(weights, options.adamw, options.ranks.get()),
         checkpoints_(options.folder / "checkpoints"),
         lengths_(options.lengths, batches.context()),
         totals_(weights),
@@ -58,8 +59,8 @@ class Loop {
       check_noise();
       restore();
     }
-    ranks_.broadcast(weights_.masters());
-    weights_.refresh();
+    if (weights_.plan().gates() > 0) ranks_.broadcast(weights_.gates_of(weights_.masters()));
+    share_weights(weights_, ranks_);
     std::optional<MetricsLog> metrics;
     if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
     Progress bar(options_.name, clock_.total(), clock_.unit());
@@ -93,7 +94,7 @@ class Loop {
     const double bias_rate = weights_.options().learn_bias ? options_.bias_rate * rate : 0,
                  idle_rate = weights_.options().learn_idle ? options_.idle_rate * rate : 0;
     const Tensor norm = optimiser_.step({rate_, rate_, bias_rate, idle_rate});
-    weights_.refresh();
+    share_weights(weights_, ranks_);
     target_ = choose_target(now);
     // As the noise goes, the loss that counts is the one of hard gates.
     if (multiplier_ && (hard_ || !options_.schedule.is_annealing(now)))
@@ -113,7 +114,7 @@ class Loop {
                                          : target + options_.target_curve.at(static_cast<double>(step_));
   }
 
-  // The mean cross-entropy of the whole batch; its gradients are left in the weights' flat buffer.
+  // The mean cross-entropy of the whole batch; its gradients are left in the weights' flat buffer, this rank's.
   Tensor run_passes(double now) {
     const int64_t part = options_.batch / ranks_.count(), rows = part / options_.accumulate;
     hard_ = options_.schedule.hard_gates(now, step_);
@@ -125,9 +126,9 @@ class Loop {
       for (size_t n = 0; n < calls.size(); ++n)
         run_call(calls[n], tokens, now, pass + 1 == options_.accumulate && n + 1 == calls.size(), sums);
     }
-    ranks_.sum(sums.cross_entropy);
+    ranks_.sum_in_order(sums.cross_entropy);
     if (head_means_.defined()) {
-      ranks_.sum(sums.head_penalty);
+      ranks_.sum_in_order(sums.head_penalty);
       head_means_.copy_(sums.head_penalty);
     }
     return sums.cross_entropy.squeeze(0);
@@ -158,9 +159,9 @@ class Loop {
     const PassLoss loss =
         compute_pass_loss(weights_.pass_model(), dense_, lengths_.cut(rows, call), draw_of(call, now),
                           multiplier_ ? multiplier_->lambda() : Tensor(), terms, sums.slopes);
-    if (last) exchange_.begin();
+    exchange_.begin(last);
     (loss.loss * share).backward();
-    last ? exchange_.finish() : weights_.collect_gradients();
+    exchange_.finish();
     sums.cross_entropy.add_(loss.cross_entropy.to(at::kDouble), share);
     if (sums.head_penalty.defined()) sums.head_penalty.add_(loss.head_penalty.to(at::kDouble), share);
     totals_.add_pass(loss.penalty, loss.distance, loss.active, share);
@@ -262,37 +263,29 @@ class Loop {
          saved ? fmt::format("lower --lr and --resume: step {} is saved", *saved) : "lower --lr");
   }
 
-  NamedTensors saved_tensors() const {
-    NamedTensors tensors = {{"masters", weights_.masters()},
-                            {"first_moment", optimiser_.first_moment()},
-                            {"second_moment", optimiser_.second_moment()},
-                            {"optimiser_steps", optimiser_.steps()}};
-    if (multiplier_) tensors.emplace_back("multiplier", multiplier_->state());
-    if (head_means_.defined()) tensors.emplace_back("head_means", head_means_);
+  RunTensors saved_tensors() const {
+    RunTensors tensors = {{{"masters", weights_.masters()},
+                           {"first_moment", optimiser_.first_moment()},
+                           {"second_moment", optimiser_.second_moment()}},
+                          {{"optimiser_steps", optimiser_.steps()}}};
+    if (multiplier_) tensors.small.emplace_back("multiplier", multiplier_->state());
+    if (head_means_.defined()) tensors.small.emplace_back("head_means", head_means_);
     return tensors;
-  }
-
-  nlohmann::json describe_layout() const {
-    nlohmann::json layout = nlohmann::json::array();
-    for (const TrainedTensor& tensor : weights_.tensors())
-      layout.push_back({tensor.name, tensor.offset, tensor.shape});
-    return layout;
   }
 
   void save() {
     check_finite(totals_.is_finite());  // never a checkpoint of a run that has gone wrong
-    if (!ranks_.is_first()) return;
-    checkpoints_.save(step_, saved_tensors(),
-                      {{"version", kStateVersion},
-                       {"noise", kGateNoise},
-                       {"step", step_},
-                       {"seconds", clock_.seconds()},
-                       {"gate_bias_shift", shift_},
-                       {"gate_idle_shift", idle_shift_},
-                       {"measurements", measurements_.state()},
-                       {"result", {result_.loss, result_.lambda, result_.target}},
-                       {"identity", options_.identity},
-                       {"layout", describe_layout()}});
+    const nlohmann::json state = {{"version", kStateVersion},
+                                  {"noise", kGateNoise},
+                                  {"step", step_},
+                                  {"seconds", clock_.seconds()},
+                                  {"gate_bias_shift", shift_},
+                                  {"gate_idle_shift", idle_shift_},
+                                  {"measurements", measurements_.state()},
+                                  {"result", {result_.loss, result_.lambda, result_.target}},
+                                  {"identity", options_.identity},
+                                  {"layout", describe_layout(weights_)}};
+    save_checkpoint(checkpoints_, step_, saved_tensors(), state, weights_, ranks_);
   }
 
   void restore() {
@@ -300,12 +293,12 @@ class Loop {
         read_checkpoint(checkpoints_, ranks_, options_.identity, options_.folder, options_.name);
     if (!found) return;
     const nlohmann::json& state = *found;
-    if (state.value("layout", nlohmann::json()) != describe_layout()) {
+    if (state.value("layout", nlohmann::json()) != describe_layout(weights_)) {
       fail_input("the checkpoint is of another model", options_.folder.string(),
                  "resume with the options of the run, or choose another --out");
     }
     step_ = state.at("step");
-    checkpoints_.read_tensors(step_, saved_tensors());
+    read_checkpoint_tensors(checkpoints_, step_, saved_tensors(), weights_);
     clock_.add_before(state.at("seconds"));
     shift_ = state.at("gate_bias_shift"), idle_shift_ = state.value("gate_idle_shift", 0.0);
     if (state.contains("measurements")) measurements_.restore(state.at("measurements"));
@@ -348,6 +341,14 @@ class Loop {
   Clock::time_point interval_start_ = Clock::now();
 };
 
+void check_shares(const TrainedWeights& weights, const Ranks& ranks) {
+  const WeightOptions& share = weights.options();
+  if (share.rank == ranks.rank() && share.ranks == ranks.count()) return;
+  fail(fmt::format("the weights are those of rank {} of {}, the run's of rank {} of {}", share.rank,
+                   share.ranks, ranks.rank(), ranks.count()),
+       "train", "this is a defect: please report it");
+}
+
 }  // namespace
 
 void check_batch(const LoopOptions& options) {
@@ -370,6 +371,7 @@ LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer
     fail_input("the length of the run is not clear", "--steps and --minutes", "give one of the two");
   }
   check_schedule(options.schedule);
+  check_shares(weights, *options.ranks);
   return Loop(weights, batches, dense, options).run();
 }
 

@@ -2,9 +2,10 @@
 //   1. samples step * batch ... of the data, shared by the ranks, each in `accumulate` passes of one call per
 //      length (lengths.h); a call knows its samples' places in the batch, so that gates are drawn the same
 //      however the batch is cut
-//   2. loss and backward (loss.h), gradients summed in one flat float32 buffer (weights.h) and over ranks
-//      (gradient_exchange.h)
-//   3. clip and AdamW (optimiser.h), the multiplier (multiplier.h), the compute copy of the weights
+//   2. loss and backward (loss.h), gradients summed in one flat float32 buffer (weights.h) and over ranks, each
+//      rank keeping its share (gradient_exchange.h)
+//   3. clip and AdamW of that share (optimiser.h), the multiplier (multiplier.h), the shares put together and
+//      the compute copy of the weights (weight_exchange.h)
 //   4. at equal shares of the run, the held-out loss, and with it the gap to the training loss (target.h)
 // The host waits for the device only where it logs or saves: losses, the multiplier and gradient norms stay
 // there. The first rank alone writes; all end with the same weights.
@@ -79,12 +80,15 @@ struct LoopResult {
   int signal = 0;                           // SIGINT or SIGTERM where one ended the run early
   double lambda = 0, loss = 0, target = 0;  // at the last line of metrics.jsonl: loss and target of training
   double gap = 0;                           // of the last measurement, where there is a held-out target
+  // Of a process, in bytes: what was said beforehand (memory.h) and the most that one of them had.
+  nlohmann::json predicted_memory;
+  int64_t peak_memory = 0;
 };
 
 // Fails where ranks and passes do not divide the batch.
 void check_batch(const LoopOptions& options);
 
-// Fails (exit 1) where the loss stops being finite, with the last checkpoint as it was. `dense` is the
+// `weights` are this rank's share. Fails (exit 1) where the loss stops being finite, with the last checkpoint as it was. `dense` is the
 // teacher of distillation, or null.
 LoopResult run_loop(TrainedWeights& weights, Batches& batches, const Transformer* dense,
                     const LoopOptions& options);

@@ -3,18 +3,22 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "train/gradient_norm.h"
+
 namespace openwork {
 
-AdamW::AdamW(const TrainedWeights& weights, const AdamWOptions& options)
+AdamW::AdamW(const TrainedWeights& weights, const AdamWOptions& options, Ranks* ranks)
     : weights_(weights),
       options_(options),
-      first_(at::zeros_like(weights.masters())),
-      second_(at::zeros_like(weights.masters())),
+      ranks_(ranks),
+      first_(
+          at::zeros({weights.plan().shards.share() + weights.plan().gates()}, weights.masters().options())),
+      second_(at::zeros_like(first_)),
       steps_(at::zeros({1}, weights.masters().options())) {}
 
 Tensor AdamW::step(const std::array<double, kSegments>& rates) {
   const at::NoGradGuard no_grad;
-  const Tensor norm = at::linalg_vector_norm(weights_.gradients());
+  const Tensor norm = gradient_norm(weights_, ranks_);
   const Tensor broken =
       norm.isfinite().logical_not().to(at::kFloat);  // the kernel leaves everything as it is
   std::optional<Tensor> scale;                       // the kernel divides gradients by it
@@ -22,13 +26,17 @@ Tensor AdamW::step(const std::array<double, kSegments>& rates) {
   steps_ += 1;
   for (size_t n = 0; n < kSegments; ++n) {
     const auto segment = static_cast<Segment>(n);
-    const auto part = [&](const Tensor& flat) { return std::vector<Tensor>{weights_.slice(flat, segment)}; };
-    const std::vector<Tensor> masters = part(weights_.masters());
-    if (masters.front().numel() == 0 || rates[n] == 0) continue;
+    std::vector<Tensor> masters, gradients, first, second, steps;
+    for (const TrainedWeights::Owned& own : weights_.owned(segment)) {
+      masters.push_back(own.master), gradients.push_back(own.gradient);
+      first.push_back(first_.narrow(0, own.place, own.master.numel()));
+      second.push_back(second_.narrow(0, own.place, own.master.numel()));
+      steps.push_back(steps_.select(0, 0));
+    }
+    if (masters.empty() || rates[n] == 0) continue;
     const double decay = segment == Segment::kDecayed ? options_.weight_decay : 0;
-    at::_fused_adamw_(masters, part(weights_.gradients()), part(first_), part(second_), {},
-                      {steps_.select(0, 0)}, rates[n], options_.beta1, options_.beta2, decay,
-                      options_.epsilon, /*amsgrad=*/false, /*maximize=*/false, scale, broken);
+    at::_fused_adamw_(masters, gradients, first, second, {}, steps, rates[n], options_.beta1, options_.beta2,
+                      decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false, scale, broken);
   }
   return norm;
 }

@@ -56,6 +56,10 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
                   result.blocks, result.context, result.documents));
   for (const Row& row : rows_of(report))
     line(fmt::format("kept by the {}: {}", row.name, describe_short_texts(*row.held_out)));
+  if (const LoopResult& training = report.result.training; training.peak_memory > 0)
+    line(fmt::format("memory of a process: {:.2f} GB predicted, {:.2f} GB at most",
+                     training.predicted_memory.at("total").get<double>() / 1e9,
+                     static_cast<double>(training.peak_memory) / 1e9));
   line(fmt::format("seed {}", report.seed));
   line("command: " + report.command);
   return text;
@@ -92,10 +96,11 @@ json frontier_to_json(const RunReport& report) {
 json to_json(const TrainedModel& model) {
   json result = to_json(model.held_out);
   const LoopResult& t = model.training;
-  result["training"] = {{"steps", t.steps},     {"tokens", t.tokens},
-                        {"seconds", t.seconds}, {"tokens_per_second", t.tokens_per_second},
-                        {"loss", t.loss},       {"lambda", t.lambda},
-                        {"gap", t.gap}};
+  result["training"] = {
+      {"steps", t.steps},     {"tokens", t.tokens},
+      {"seconds", t.seconds}, {"tokens_per_second", t.tokens_per_second},
+      {"loss", t.loss},       {"lambda", t.lambda},
+      {"gap", t.gap},         {"memory", {{"predicted", t.predicted_memory}, {"measured", t.peak_memory}}}};
   return result;
 }
 
@@ -107,6 +112,10 @@ TrainedModel trained_model_from_json(const json& j) {
   model.training.tokens_per_second = t.at("tokens_per_second");
   model.training.loss = t.at("loss"), model.training.lambda = t.at("lambda");
   model.training.gap = t.value("gap", 0.0);
+  if (t.contains("memory")) {
+    model.training.predicted_memory = t.at("memory").at("predicted");
+    model.training.peak_memory = t.at("memory").at("measured");
+  }
   return model;
 }
 

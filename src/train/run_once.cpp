@@ -1,14 +1,20 @@
 #include "train/run_once.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
+#include <utility>
+
+#include "base/progress.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/model_store.h"
 #include "model/adapter.h"
 #include "model/load.h"
 #include "model/save.h"
+#include "train/memory.h"
 #include "train/tokenizer_files.h"
+#include "train/weight_exchange.h"
 
 namespace openwork {
 namespace {
@@ -69,28 +75,47 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
   return identity;
 }
 
-void save_result(const RunOptions& options, const TrainedWeights& weights, const fs::path& folder) {
+// `trained`: all masters where the weights have a share of them (weight_exchange.h).
+void save_result(const RunOptions& options, const TrainedWeights& weights, const Tensor& trained,
+                 const fs::path& folder) {
   copy_tokenizer(options.tokenizer_path, folder);
   if (weights.options().lora) {
     const std::string base = fs::exists(options.model) ? fs::absolute(options.model).string() : options.model;
-    save_adapter(folder, weights.config(), *weights.options().lora, weights.export_adapter(), base);
+    save_adapter(folder, weights.config(), *weights.options().lora, weights.export_adapter(trained), base);
   } else if (weights.options().delta) {
     NamedTensors origin;
     for (const auto& [name, tensor] : weights.origin()) origin.emplace_back(name, tensor.cpu());
-    save_delta(folder, weights.config(), weights.export_parameters(),
+    save_delta(folder, weights.config(), weights.export_parameters(trained),
                {options.model, options.model_path, origin}, *weights.options().delta);
   } else {
-    save_model(folder, weights.config(), weights.export_parameters(), options.save_dtype);
+    save_model(folder, weights.config(), weights.export_parameters(trained), options.save_dtype);
   }
 }
 
 // The model as whoever opens the folder will have it. An adapter of drawn weights has no base on disk.
-Transformer open_result(const RunOptions& options, const TrainedWeights& weights, const fs::path& folder) {
+Transformer open_result(const RunOptions& options, const TrainedWeights& weights, const Tensor& trained,
+                        const fs::path& folder) {
   const LoadOptions load{at::kFloat, options.weights.device};
   if (weights.options().delta) return load_delta_model(options.model_path, folder, load);
   if (!weights.options().lora) return load_model(folder, load);
   if (!options.random) return load_adapted_model(options.model_path, folder, load);
-  return move_to({weights.config(), weights.export_parameters()}, at::kFloat, options.weights.device);
+  return move_to({weights.config(), weights.export_parameters(trained)}, at::kFloat, options.weights.device);
+}
+
+// What the run will take, said before it takes it.
+MemoryNeed announce_memory(const StartingPoint& start, const WeightOptions& weights, const LoopOptions& loop,
+                           int64_t context) {
+  MemoryNeed need = predict_memory(start.config, weights, loop, context);
+  if (weights.device.is_cpu()) need.program = resident_bytes() - owned_bytes(start.parameters);
+  note(
+      fmt::format("{}: memory{}: {}", loop.name, loop.ranks->count() > 1 ? " per rank" : "", describe(need)));
+  return need;
+}
+
+int64_t largest_of_ranks(int64_t bytes, Ranks& ranks) {
+  const Tensor number = at::tensor({static_cast<double>(bytes)}, at::kDouble);
+  ranks.start_max(number)();
+  return static_cast<int64_t>(number.item<double>());
 }
 
 }  // namespace
@@ -105,14 +130,23 @@ TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOp
   };
   WeightOptions weight_options = options.weights;
   weight_options.seed = loop.seed;
+  weight_options.rank = loop.ranks->rank(), weight_options.ranks = loop.ranks->count();
   const bool gated = start.config.gate != GateKind::kNone;
   if (options.compact && gated) weight_options.delta = plan_delta(start.config, *options.compact);
-  TrainedWeights weights(std::move(start.config), start.parameters, weight_options, start.origin);
-  start.parameters.clear();
+  const MemoryNeed need = announce_memory(start, weight_options, loop, run.batches.context());
+  const PeakMemory peak(weight_options.device);
+  TrainedWeights weights(std::move(start.config), std::move(start.parameters), weight_options, start.origin);
+  return_freed_memory();
   result.training = run_loop(weights, run.batches, gated ? run.dense : nullptr, loop);
   if (result.training.signal != 0) return result;
-  loop.ranks->run_first([&] { save_result(options, weights, loop.folder); });
-  result.held_out = run.evaluate(open_result(options, weights, loop.folder), loop.name, HeldOutPart::kAll);
+  weights.release_gradients();
+  return_freed_memory();
+  Tensor trained = gather_masters(weights, *loop.ranks, weight_options.lora.has_value());
+  loop.ranks->run_first([&] { save_result(options, weights, trained, loop.folder); });
+  const Transformer saved = open_result(options, weights, std::exchange(trained, Tensor()), loop.folder);
+  result.held_out = run.evaluate(saved, loop.name, HeldOutPart::kAll);
+  result.training.predicted_memory = to_json(need);
+  result.training.peak_memory = largest_of_ranks(peak.bytes(), *loop.ranks);
   return result;
 }
 

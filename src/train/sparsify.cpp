@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/progress.h"
 #include "io/atomic_file.h"
@@ -105,24 +107,24 @@ RunReport start_report(const RunOptions& options) {
   return report;
 }
 
-// Phase 3.
-void run_itself(SharedRun& run, const Transformer& base, LoopOptions loop, RunReport& report) {
+// Phase 3. What is started from is let go of where nothing else will ask for it.
+void run_itself(SharedRun& run, std::optional<Transformer> base, LoopOptions loop, RunReport& report) {
   const RunOptions& options = run.options;
   const bool gated = options.gate != GateKind::kNone;
   std::optional<Transformer> dense;
   if (gated && loop.loss.distill > 0) {
-    StartingPoint teacher = remove_gates(base);
+    StartingPoint teacher = remove_gates(*base);
     dense.emplace(
         move_to({teacher.config, teacher.parameters}, options.weights.dtype, options.weights.device));
     run.dense = &*dense;
   }
-  if (!gated) {
-    report.result = train_and_measure(run, remove_gates(base), loop);
-  } else if (options.frontier > 0) {
-    run_frontier(run, base, loop, report);
+  if (options.frontier > 0) {
+    run_frontier(run, *base, loop, report);
   } else {
-    report.result =
-        train_and_measure(run, put_gates(base, options.gate, options.gate_bias, options.gate_idle), loop);
+    StartingPoint start =
+        gated ? put_gates(*base, options.gate, options.gate_bias, options.gate_idle) : remove_gates(*base);
+    base.reset();
+    report.result = train_and_measure(run, std::move(start), loop);
   }
   if (report.target) report.target->gap = report.result.training.gap;
 }
@@ -154,19 +156,19 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
   }
   RunReport report = start_report(options);
   SharedRun run{options, batches, evaluate};
-  const Transformer base = open_start(options);
+  std::optional<Transformer> base = open_start(options);
   const bool gated = options.gate != GateKind::kNone;
   LoopOptions loop = options.loop;
   loop.name = options.verb;
   loop.folder = options.out;
   // 1. Where the base stands.
   if (gated || !options.random) {
-    report.base = measure_base(run, base);
+    report.base = measure_base(run, *base);
     note(fmt::format("base: {:.4f} nats/token held out", report.base->nats_per_token));
   }
   // 2. The dense control: same data, same steps, no gates.
   if (options.control) {
-    report.control = run_control(run, base);
+    report.control = run_control(run, *base);
     if (report.control->training.signal != 0) {
       report.result.training.signal = report.control->training.signal;
       return report;
@@ -177,7 +179,7 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
     settle_gates(options, loop.schedule);
     settle_target(options, report, loop);
   }
-  run_itself(run, base, loop, report);
+  run_itself(run, std::exchange(base, std::nullopt), loop, report);
   report.curves = read_curves(options.out / "metrics.jsonl");
   if (options.control) report.control_curves = read_curves(options.out / "control" / "metrics.jsonl");
   return report;

@@ -3,43 +3,16 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "base/philox.h"
-#include "model/architecture.h"
 #include "train/recompute.h"
 
 namespace openwork {
 namespace {
-
-constexpr int64_t kAlignment = 64;  // numbers: keeps every tensor at a whole 128 bytes in either dtype
-
-Segment segment_of(const ParameterSpec& spec) {
-  switch (spec.role) {
-    case Role::kGateBias:
-      return Segment::kGateBias;
-    case Role::kGateIdle:
-      return Segment::kGateIdle;
-    case Role::kEmbedding:
-    case Role::kPositions:
-    case Role::kNorm1:
-    case Role::kNorm2:
-    case Role::kQueryNorm:
-    case Role::kKeyNorm:
-    case Role::kFinalNorm:
-      return Segment::kPlain;
-    default:
-      return spec.bias ? Segment::kPlain : Segment::kDecayed;
-  }
-}
-
-int64_t count_of(const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
 
 // PEFT's start: A uniform within +-1/sqrt(in), B zero, so that the model begins as it was.
 Tensor draw_lora_a(const std::vector<int64_t>& shape, uint64_t seed) {
@@ -50,12 +23,12 @@ Tensor draw_lora_a(const std::vector<int64_t>& shape, uint64_t seed) {
 
 }  // namespace
 
-TrainedWeights::TrainedWeights(ModelConfig config, const NamedTensors& start, const WeightOptions& options,
+TrainedWeights::TrainedWeights(ModelConfig config, NamedTensors start, const WeightOptions& options,
                                const NamedTensors& origin)
-    : config_(std::move(config)), options_(options) {
+    : config_(std::move(config)), options_(options), plan_(plan_weights(config_, options)) {
   const at::NoGradGuard no_grad;
-  plan();
   place(start, origin);
+  make_gradients();
   make_leaves(start);
   refresh();
   if (!options_.lora) make_model(parameters_);
@@ -66,80 +39,113 @@ void TrainedWeights::make_model(NamedTensors parameters) {
   if (options_.recompute) recompute_layers(*model_);
 }
 
-// Which tensors are trained and where each lies, segment by segment.
-void TrainedWeights::plan() {
-  std::vector<TrainedTensor> found;
-  std::set<std::string> targets;
-  if (options_.lora) {
-    for (const std::string& name : find_lora_targets(config_, *options_.lora)) targets.insert(name);
-  }
-  for (const ParameterSpec& spec :
-       list_parameters(architecture_named(config_.architecture, "model"), config_)) {
-    if (is_gate(spec.role) || !options_.lora)
-      found.push_back({spec.name, segment_of(spec), spec.shape, 0, {}});
-    if (!targets.contains(spec.name)) continue;
-    const int64_t in = spec.shape[config_.transposed_linear ? 0 : 1],
-                  out = spec.shape[config_.transposed_linear ? 1 : 0];
-    const std::string module = module_name(spec.name);
-    found.push_back({module + ".lora_A.weight", Segment::kDecayed, {options_.lora->rank, in}, 0, {}});
-    found.push_back({module + ".lora_B.weight", Segment::kDecayed, {out, options_.lora->rank}, 0, {}});
-  }
-  int64_t offset = 0;
-  for (size_t segment = 0; segment < kSegments; ++segment) {
-    bounds_[segment] = offset;
-    for (TrainedTensor& tensor : found) {
-      if (static_cast<size_t>(tensor.segment) != segment) continue;
-      tensor.offset = offset;
-      offset += (count_of(tensor.shape) + kAlignment - 1) / kAlignment * kAlignment;
-      tensors_.push_back(tensor);
-    }
-  }
-  bounds_[kSegments] = offset;
+void TrainedWeights::make_gradients() {
+  const ShardPlan& shards = plan_.shards;
+  gradients_ = at::zeros({(has_copies(options_) ? shards.share() : shards.padded()) + plan_.gates()},
+                         masters_.options());
+  if (!has_copies(options_)) return;
+  copies_ = at::zeros({shards.padded()}, masters_.options().dtype(options_.dtype));
+  copy_gradients_ = at::zeros_like(copies_);
 }
 
-void TrainedWeights::place(const NamedTensors& start, const NamedTensors& origin) {
+void TrainedWeights::place(NamedTensors& start, const NamedTensors& origin) {
   const auto wide = at::TensorOptions().dtype(at::kFloat).device(options_.device);
-  masters_ = at::zeros({bounds_[kSegments]}, wide);
-  gradients_ = at::zeros_like(masters_);
-  if (options_.dtype != at::kFloat || options_.delta) {
-    copies_ = at::zeros({bounds_[static_cast<size_t>(Segment::kGateBias)]}, wide.dtype(options_.dtype));
-    copy_gradients_ = at::zeros_like(copies_);
-  }
-  const std::map<std::string, Tensor> given(start.begin(), start.end()), from(origin.begin(), origin.end());
+  const ShardPlan& shards = plan_.shards;
+  masters_ =
+      at::zeros({(has_whole_masters(options_) ? shards.padded() : shards.share()) + plan_.gates()}, wide);
+  std::map<std::string, Tensor*> given;
+  for (auto& [name, tensor] : start) given[name] = &tensor;
+  const std::map<std::string, Tensor> from(origin.begin(), origin.end());
   uint64_t number = 0;
-  for (const TrainedTensor& tensor : tensors_) {
+  for (const TrainedTensor& tensor : tensors()) {
     const auto it = given.find(tensor.name);
-    if (it != given.end()) master(tensor).copy_(it->second);
+    if (it != given.end()) write_master(tensor, std::exchange(*it->second, Tensor()));
     if (options_.delta && tensor.shape.size() == 2) {
       const auto before = from.find(tensor.name);
       origin_.emplace_back(tensor.name,
                            before != from.end() ? before->second.to(wide).clone() : master(tensor).clone());
     }
-    if (tensor.name.ends_with(".lora_A.weight")) {
-      master(tensor).copy_(draw_lora_a(tensor.shape, mix_seed(options_.seed, number++)));
-    }
+    if (tensor.name.ends_with(".lora_A.weight"))
+      write_master(tensor, draw_lora_a(tensor.shape, mix_seed(options_.seed, number++)));
   }
 }
 
+// Where masters are a share, only what of the tensor is this rank's.
+void TrainedWeights::write_master(const TrainedTensor& tensor, const Tensor& numbers) {
+  if (tensor.is_gate() || is_whole(masters_)) {
+    master(tensor).copy_(numbers);
+    return;
+  }
+  const Tensor flat = numbers.reshape({-1});
+  const int64_t tensor_end = tensor.offset + tensor.count();
+  for (const ShardPlan::Chunk& chunk : plan_.shards.chunks()) {
+    const int64_t own = plan_.shards.own_begin(chunk), begin = std::max(own, tensor.offset),
+                  end = std::min(own + chunk.piece, tensor_end);
+    if (begin >= end) continue;
+    own_piece(masters_, chunk)
+        .narrow(0, begin - own, end - begin)
+        .copy_(flat.narrow(0, begin - tensor.offset, end - begin));
+  }
+}
+
+bool TrainedWeights::is_whole(const Tensor& flat) const {
+  return flat.numel() == plan_.shards.padded() + plan_.gates();
+}
+
+Tensor TrainedWeights::gates_of(const Tensor& flat) const {
+  return flat.narrow(0, flat.numel() - plan_.gates(), plan_.gates());
+}
+
+Tensor TrainedWeights::own_piece(const Tensor& flat, const ShardPlan::Chunk& chunk) const {
+  const ShardPlan& shards = plan_.shards;
+  return flat.narrow(0, is_whole(flat) ? shards.own_begin(chunk) : shards.own_place(chunk), chunk.piece);
+}
+
+std::vector<TrainedWeights::Owned> TrainedWeights::owned(Segment segment) const {
+  const auto n = static_cast<size_t>(segment);
+  const int64_t first = plan_.bounds[n], last = plan_.bounds[n + 1];
+  const ShardPlan& shards = plan_.shards;
+  std::vector<Owned> result;
+  if (segment >= Segment::kGateBias) {
+    const int64_t place = first - plan_.bounds[static_cast<size_t>(Segment::kGateBias)];
+    const auto part = [&](const Tensor& flat) { return gates_of(flat).narrow(0, place, last - first); };
+    if (last > first) result.push_back({shards.share() + place, part(masters_), part(gradients_)});
+    return result;
+  }
+  for (const ShardPlan::Chunk& chunk : shards.chunks()) {
+    const int64_t own = shards.own_begin(chunk), begin = std::max(own, first),
+                  end = std::min(own + chunk.piece, last);
+    if (begin >= end) continue;
+    const auto part = [&](const Tensor& flat) {
+      return own_piece(flat, chunk).narrow(0, begin - own, end - begin);
+    };
+    result.push_back({shards.own_place(chunk) + begin - own, part(masters_), part(gradients_)});
+  }
+  return result;
+}
+
+// A tensor's numbers in a whole buffer, or a gate's in any.
+Tensor TrainedWeights::view(const Tensor& flat, const TrainedTensor& tensor) const {
+  const int64_t past_gates = plan_.numbers() - tensor.offset;  // gates end every buffer that has them
+  return flat.narrow(0, tensor.is_gate() ? flat.numel() - past_gates : tensor.offset, tensor.count())
+      .view(tensor.shape);
+}
+
 Tensor TrainedWeights::master(const TrainedTensor& tensor) const {
-  return masters_.narrow(0, tensor.offset, count_of(tensor.shape)).view(tensor.shape);
+  return view(masters_, tensor);
 }
 
 // Leaves that autograd accumulates into: their gradients are views of the flat ones from the start.
 void TrainedWeights::make_leaves(const NamedTensors& start) {
   std::map<std::string, Tensor> leaves;
-  for (TrainedTensor& tensor : tensors_) {
-    const bool copied = copies_.defined() && tensor.segment < Segment::kGateBias;
-    const int64_t count = count_of(tensor.shape);
-    const auto view = [&](const Tensor& flat) {
-      return flat.narrow(0, tensor.offset, count).view(tensor.shape).detach();
-    };
-    tensor.leaf = view(copied ? copies_ : masters_);
+  for (TrainedTensor& tensor : plan_.tensors) {
+    const bool copied = copies_.defined() && !tensor.is_gate();
+    tensor.leaf = view(copied ? copies_ : masters_, tensor).detach();
     leaves[tensor.name] = tensor.leaf;
     if (tensor.segment == Segment::kGateBias && !options_.learn_bias) continue;
     if (tensor.segment == Segment::kGateIdle && !options_.learn_idle) continue;
     tensor.leaf.set_requires_grad(true);
-    tensor.leaf.mutable_grad() = view(copied ? copy_gradients_ : gradients_);
+    tensor.leaf.mutable_grad() = view(copied ? copy_gradients_ : gradients_, tensor).detach();
   }
   for (const auto& [name, tensor] : start) {
     const bool trained = leaves.contains(name);
@@ -152,18 +158,21 @@ const Transformer& TrainedWeights::pass_model() {
   if (!options_.lora) return *model_;
   NamedTensors adapted_parameters;
   for (const auto& [name, tensor] : parameters_)
-    adapted_parameters.emplace_back(name, adapted(name, tensor, false));
+    adapted_parameters.emplace_back(
+        name, adapted(name, tensor, [](const TrainedTensor& trained) { return trained.leaf; }));
   make_model(std::move(adapted_parameters));
   return *model_;
 }
 
-Tensor TrainedWeights::adapted(const std::string& name, const Tensor& weight, bool on_masters) const {
+Tensor TrainedWeights::adapted(const std::string& name, const Tensor& weight,
+                               const std::function<Tensor(const TrainedTensor&)>& find) const {
+  if (!options_.lora) return weight;
   const std::string module = module_name(name);
   Tensor a, b;
-  for (const TrainedTensor& tensor : tensors_) {
+  for (const TrainedTensor& tensor : tensors()) {
     if (!tensor.name.starts_with(module)) continue;
-    if (tensor.name == module + ".lora_A.weight") a = on_masters ? master(tensor) : tensor.leaf;
-    if (tensor.name == module + ".lora_B.weight") b = on_masters ? master(tensor) : tensor.leaf;
+    if (tensor.name == module + ".lora_A.weight") a = find(tensor);
+    if (tensor.name == module + ".lora_B.weight") b = find(tensor);
   }
   if (!a.defined()) return weight;
   return add_lora(weight, a, b, options_.lora->alpha / static_cast<double>(options_.lora->rank),
@@ -172,10 +181,16 @@ Tensor TrainedWeights::adapted(const std::string& name, const Tensor& weight, bo
 
 void TrainedWeights::refresh() {
   const at::NoGradGuard no_grad;
-  if (copies_.defined()) copies_.copy_(masters_.narrow(0, 0, copies_.numel()));
+  if (copies_.defined() && is_whole(masters_)) {
+    copies_.copy_(masters_.narrow(0, 0, copies_.numel()));
+  } else if (copies_.defined()) {  // the others' pieces come from them
+    const ShardPlan& shards = plan_.shards;
+    for (const ShardPlan::Chunk& chunk : shards.chunks())
+      copies_.narrow(0, shards.own_begin(chunk), chunk.piece).copy_(own_piece(masters_, chunk));
+  }
   if (!rounds_) return;
   const std::map<std::string, Tensor> origin(origin_.begin(), origin_.end());
-  for (const TrainedTensor& tensor : tensors_) {
+  for (const TrainedTensor& tensor : tensors()) {
     const auto from = origin.find(tensor.name);
     if (from == origin.end()) continue;
     const auto bits = options_.delta->find(tensor.name);
@@ -201,47 +216,56 @@ void TrainedWeights::zero_gradients() {
 }
 
 void TrainedWeights::collect_gradients() {
-  collect_gradients(0, gradients_.numel());
-}
-
-void TrainedWeights::collect_gradients(int64_t begin, int64_t end) {
   if (!copy_gradients_.defined()) return;
   const at::NoGradGuard no_grad;
-  const int64_t count = std::min(end, copy_gradients_.numel()) - begin;  // the gates have no copy
-  if (count <= 0) return;
-  Tensor part = copy_gradients_.narrow(0, begin, count);
-  gradients_.narrow(0, begin, count).add_(part);
-  part.zero_();
+  gradients_.narrow(0, 0, copy_gradients_.numel()).add_(copy_gradients_);  // the gates have no copy
+  copy_gradients_.zero_();
 }
 
-Tensor TrainedWeights::slice(const Tensor& flat, Segment segment) const {
-  const auto n = static_cast<size_t>(segment);
-  return flat.narrow(0, bounds_[n], bounds_[n + 1] - bounds_[n]);
+Tensor TrainedWeights::take_gradients(int64_t begin, int64_t count) {
+  const at::NoGradGuard no_grad;
+  Tensor part = copy_gradients_.narrow(0, begin, count);
+  Tensor result = part.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  part.zero_();
+  return result;
+}
+
+void TrainedWeights::release_gradients() {
+  for (const TrainedTensor& tensor : tensors()) tensor.leaf.mutable_grad() = Tensor();
+  gradients_ = copy_gradients_ = Tensor();
 }
 
 void TrainedWeights::shift(Segment segment, double amount) {
   const at::NoGradGuard no_grad;
-  for (const TrainedTensor& tensor : tensors_) {
+  for (const TrainedTensor& tensor : tensors()) {
     if (tensor.segment == segment) master(tensor).add_(amount);
   }
 }
 
-NamedTensors TrainedWeights::export_parameters() const {
+Tensor TrainedWeights::trained_tensor(const Tensor& trained, const TrainedTensor& tensor) const {
+  return trained.defined() ? view(trained, tensor) : master(tensor);
+}
+
+NamedTensors TrainedWeights::export_parameters(const Tensor& trained) const {
   const at::NoGradGuard no_grad;
-  std::map<std::string, Tensor> trained;
-  for (const TrainedTensor& tensor : tensors_) trained[tensor.name] = master(tensor);
+  const auto find = [&](const TrainedTensor& tensor) { return trained_tensor(trained, tensor); };
+  std::map<std::string, Tensor> own;
+  for (const TrainedTensor& tensor : tensors()) own[tensor.name] = find(tensor);
   NamedTensors result;
   for (const auto& [name, frozen] : parameters_) {
-    const Tensor own = trained.contains(name) ? trained[name] : adapted(name, frozen.to(at::kFloat), true);
-    result.emplace_back(name, own.detach().to(at::kFloat).cpu());
+    const Tensor numbers =
+        own.contains(name)
+            ? own[name]
+            : adapted(name, frozen.to(trained.defined() ? at::kCPU : options_.device, at::kFloat), find);
+    result.emplace_back(name, numbers.detach().to(at::kFloat).cpu());
   }
   return result;
 }
 
-NamedTensors TrainedWeights::export_adapter() const {
+NamedTensors TrainedWeights::export_adapter(const Tensor& trained) const {
   NamedTensors result;
-  for (const TrainedTensor& tensor : tensors_)
-    result.emplace_back(tensor.name, master(tensor).detach().cpu());
+  for (const TrainedTensor& tensor : tensors())
+    result.emplace_back(tensor.name, trained_tensor(trained, tensor).detach().cpu());
   return result;
 }
 

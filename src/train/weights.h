@@ -1,94 +1,95 @@
 // The weights a run trains, laid out for it: every trained number lies in one flat float32 buffer (the
 // master), its gradient at the same place of a second one, so that the optimiser, gradient clipping,
 // checkpoints and an exchange between ranks each work on whole buffers and never on a list of tensors.
-//   [ matrices, with weight decay | norms, biases, embeddings | gate biases | idle scores ]
+//   [ matrices, with weight decay | norms, biases, embeddings | padding | gate biases | idle scores ]
 // The model computes with leaves that are views: of the master itself in float32, of a bfloat16 copy
 // otherwise (refresh() copies, collect_gradients() adds the copy's gradients to the float32 ones). Gate
 // biases and idle scores are float32 always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B
 // A, and the model's own weights are frozen.
+// Ranks share the numbers before the gates (shards.h), each with moments for its share alone. What else is
+// whole follows from what the model computes with:
+//   float32   masters and gradients are whole, since leaves are views of them; a rank's own pieces count
+//   bfloat16  copies and their gradients are whole; masters and float32 gradients are [share | gates]
+// (With a compact form masters are whole too: it is rounded from whole rows.)
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "model/adapter.h"
-#include "model/delta.h"
 #include "model/transformer.h"
+#include "train/weight_plan.h"
 
 namespace openwork {
-
-struct WeightOptions {
-  at::Device device = at::kCPU;
-  at::ScalarType dtype = at::kFloat;     // what the model computes in
-  std::optional<LoraOptions> lora = {};  // none: all weights are trained
-  bool learn_bias = false;               // gate biases get gradients
-  bool learn_idle = false;               // and the scores of idle keys
-  bool recompute = false;                // keep no layer's insides: recompute them in the backward pass
-  uint64_t seed = 0;                     // of LoRA's first A
-  std::optional<DeltaPlan> delta = {};   // the compact form to be saved, which round_to_base trains for
-};
-
-enum class Segment { kDecayed, kPlain, kGateBias, kGateIdle };
-inline constexpr size_t kSegments = 4;
-
-struct TrainedTensor {
-  std::string name;  // the parameter's, or for LoRA the module's with .lora_A.weight or .lora_B.weight
-  Segment segment = Segment::kPlain;
-  std::vector<int64_t> shape;
-  int64_t offset = 0;  // in the flat buffers
-  Tensor leaf;         // what the model computes with
-};
 
 class TrainedWeights {
  public:
   // `start`: the model's parameters in list_parameters' order, anywhere, in any floating-point dtype.
   // `origin`: what a delta plan's changes are counted from, by name; empty: the start itself.
-  TrainedWeights(ModelConfig config, const NamedTensors& start, const WeightOptions& options,
+  // What is trained is let go of as it is copied, so that a start that nobody else holds takes no room beside.
+  TrainedWeights(ModelConfig config, NamedTensors start, const WeightOptions& options,
                  const NamedTensors& origin = {});
 
   const ModelConfig& config() const { return config_; }
   const WeightOptions& options() const { return options_; }
+  const WeightPlan& plan() const { return plan_; }
   // The model for one pass: with LoRA its weights are computed anew, as part of the pass's graph.
   const Transformer& pass_model();
 
-  void refresh();  // after the masters changed
+  void refresh();  // after the masters changed; of several ranks: share_weights (weight_exchange.h)
   // From here on the model computes with weights rounded to the plan's compact form of their change since the
   // origin, while gradients go on moving the masters. Calling it again costs nothing.
   void round_to_base(bool on);
   const NamedTensors& origin() const { return origin_; }  // what the plan's changes are counted from
   void zero_gradients();
-  void collect_gradients();                            // after each backward pass
-  void collect_gradients(int64_t begin, int64_t end);  // a range of the flat buffer, where that much is ready
-  void shift(Segment segment, double amount);          // of gate biases or idle scores: adds to each
+  void collect_gradients();                             // one rank alone, after each backward pass
+  Tensor take_gradients(int64_t begin, int64_t count);  // of the copies, as float32; leaves zeros
+  void release_gradients();                             // after the last step: gives their memory back
+  void shift(Segment segment, double amount);           // of gate biases or idle scores: adds to each
 
-  const Tensor& masters() const { return masters_; }      // [N] float32
-  const Tensor& gradients() const { return gradients_; }  // [N] float32
-  Tensor slice(const Tensor& flat, Segment segment) const;
-  const std::vector<TrainedTensor>& tensors() const { return tensors_; }
-  Tensor master(const TrainedTensor& tensor) const;  // its part of the master, in its shape
+  const Tensor& masters() const { return masters_; }      // float32, whole or [share | gates]
+  const Tensor& gradients() const { return gradients_; }  // likewise
+  const Tensor& copies() const { return copies_; }        // [padded], undefined in float32
+  Tensor gates_of(const Tensor& flat) const;              // the last numbers of a flat buffer
+  bool is_whole(const Tensor& flat) const;                // else [share | gates]
+  // This rank's numbers of a segment, in ranges that lie together everywhere.
+  struct Owned {
+    int64_t place = 0;  // in buffers of [share | gates]
+    Tensor master, gradient;
+  };
+  std::vector<Owned> owned(Segment segment) const;
+  // This rank's piece of a chunk in a flat buffer of either kind.
+  Tensor own_piece(const Tensor& flat, const ShardPlan::Chunk& chunk) const;
+
+  const std::vector<TrainedTensor>& tensors() const { return plan_.tensors; }
+  Tensor master(const TrainedTensor& tensor) const;  // in its shape; of a rank that has it
 
   // The whole model as float32 on the CPU; LoRA's parts (named tensors and gate biases) where there are any.
-  NamedTensors export_parameters() const;
-  NamedTensors export_adapter() const;
+  // `trained`: all numbers in the order of their offsets (gather_masters), where masters are not whole.
+  NamedTensors export_parameters(const Tensor& trained = {}) const;
+  NamedTensors export_adapter(const Tensor& trained = {}) const;
 
  private:
-  void plan();
-  void place(const NamedTensors& start, const NamedTensors& origin);
+  void place(NamedTensors& start, const NamedTensors& origin);
+  void make_gradients();
+  void write_master(const TrainedTensor& tensor, const Tensor& numbers);
   void make_leaves(const NamedTensors& start);
   void make_model(NamedTensors parameters);
-  Tensor adapted(const std::string& name, const Tensor& weight, bool on_masters) const;
+  // W + (alpha / rank) B A with the tensors that `find` gives for A and B.
+  Tensor adapted(const std::string& name, const Tensor& weight,
+                 const std::function<Tensor(const TrainedTensor&)>& find) const;
+  Tensor view(const Tensor& flat, const TrainedTensor& tensor) const;
+  Tensor trained_tensor(const Tensor& trained, const TrainedTensor& tensor) const;
 
   ModelConfig config_;
   WeightOptions options_;
-  std::vector<TrainedTensor> tensors_;
-  std::array<int64_t, kSegments + 1> bounds_ = {};
-  Tensor masters_, gradients_;  // [N]
-  NamedTensors origin_;         // of the matrices in the delta plan, float32
+  WeightPlan plan_;
+  Tensor masters_, gradients_;
+  NamedTensors origin_;  // of the matrices in the delta plan, float32
   bool rounds_ = false;
-  Tensor copies_, copy_gradients_;  // [all but the gates' numbers], undefined in float32
+  Tensor copies_, copy_gradients_;  // [padded], undefined in float32
   NamedTensors parameters_;         // the model's: leaves or frozen
   std::optional<Transformer> model_;
 };

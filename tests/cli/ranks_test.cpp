@@ -64,6 +64,31 @@ TEST(Ranks, TwoTrainTheModelOfOneProcess) {
   for (const char* key : {"nats_per_token", "interval", "kept_edges", "open_heads", "bits_per_byte"})
     EXPECT_EQ(one.at("sparse").at(key), two.at("sparse").at(key)) << key;
   EXPECT_EQ(two.at("options").at("ranks"), 2);
+  // Each has moments of its share; what both had is said beforehand and measured.
+  const auto memory_of = [](const nlohmann::json& report) { return report["sparse"]["training"]["memory"]; };
+  EXPECT_LT(memory_of(two)["predicted"]["moments"], memory_of(one)["predicted"]["moments"]);
+  for (const nlohmann::json& memory : {memory_of(one), memory_of(two)}) {
+    EXPECT_GT(memory["predicted"]["total"], 1e7);
+    EXPECT_GT(memory["measured"], 1e7);
+  }
+}
+
+// Where masters are a share of each rank's, what is saved is put together from them.
+TEST(Ranks, TwoTrainTheModelOfOneProcessInBfloat16) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{}, {"--lora", "4"}}) {
+    const std::string out = how.empty() ? "full" : "lora";
+    std::vector<std::string> more = {"--dtype", "bf16", "--steps", "6"}, alone = {"--accumulate", "2"};
+    more.insert(more.end(), how.begin(), how.end());
+    alone.insert(alone.end(), more.begin(), more.end());
+    ASSERT_EQ(run_openwork(small_run(scratch, out + "-alone", alone)).exit_code, 0);
+    EXPECT_THAT(await_all(start_job(2, small_run(scratch, out, more), scratch / out)), Each(0))
+        << read_file(scratch / out + ".0.err");
+    EXPECT_THAT(read_file(scratch / out + ".0.err"), HasSubstr("memory per rank: "));
+    const std::string file = how.empty() ? "/model.safetensors" : "/adapter_model.safetensors";
+    EXPECT_EQ(sha256_of_file(scratch / (out + file)), sha256_of_file(scratch / (out + "-alone" + file)));
+  }
 }
 
 TEST(Ranks, SrunAndMpirunStartThemToo) {

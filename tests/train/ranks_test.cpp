@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "train/checkpoint.h"
 #include "train/gradient_exchange.h"
+#include "train/gradient_norm.h"
 #include "train/rank_processes.h"
 #include "train/run_fixture.h"
 
@@ -113,11 +114,42 @@ TEST(Ranks, AllHaveTheSumTheLargestAndTheFirstOnes) {
   EXPECT_THAT(codes, Each(0));
 }
 
+TEST(Ranks, APieceEachIsSummedInTheOrderOfRanksAndFetchedByAll) {
+  const std::vector<int> codes = run_ranks(3, [](Ranks& ranks) {
+    const std::vector<double> given = {1e8, 1, -1e8};  // in float32 another order has another sum
+    const double own = given[static_cast<size_t>(ranks.rank())];
+    const at::Tensor pieces = at::full({3 * 5000}, own, at::kFloat), few = at::full({2}, own, at::kFloat);
+    ranks.start_scatter_sum(pieces)();
+    ranks.sum_in_order(few);
+    bool right = pieces.narrow(0, ranks.rank() * 5000, 5000).eq(0).all().item<bool>();
+    right = right && few.eq(0).all().item<bool>();
+    for (const auto dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
+      const at::Tensor whole = at::full({3 * 700}, -1, dtype);
+      whole.narrow(0, ranks.rank() * 700, 700).fill_(ranks.rank());
+      ranks.start_gather(whole)();
+      right = right && at::equal(whole.to(at::kFloat), at::arange(3, at::kFloat).repeat_interleave(700));
+    }
+    return right ? 0 : 1;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+WeightOptions share_of(const Ranks& ranks, at::ScalarType dtype = at::kFloat,
+                       int64_t chunk_bytes = ShardPlan::kChunkBytes) {
+  WeightOptions options;
+  options.learn_bias = true;
+  options.dtype = dtype;
+  options.rank = ranks.rank(), options.ranks = ranks.count();
+  options.chunk_bytes = chunk_bytes;
+  return options;
+}
+
 class LoopOverRanks : public testing::Test {
  protected:
   void SetUp() override {
     set_quiet(true);
     at::set_num_threads(1);
+    write_tokens(folder_);  // before there are ranks that would all write them
   }
 
   // The weights that `count` ranks end with, and the last line of their metrics.
@@ -125,19 +157,39 @@ class LoopOverRanks : public testing::Test {
                    std::optional<LoraOptions> lora = {}) {
     options.folder = folder_ / name;
     const auto work = [&](Ranks& ranks) {
-      TinyRun run(folder_, lora);
+      WeightOptions share = share_of(ranks, dtype_, chunk_bytes_);
+      share.learn_bias = learn_bias_;
+      TinyRun run(folder_, lora, GateKind::kLogprob, share);
       options.ranks = std::shared_ptr<Ranks>(&ranks, [](Ranks*) {});
       run.run(options);
-      const at::Tensor total = run.weights.masters().clone();
-      ranks.sum(total);  // of equal numbers: the same on all ranks or the sum tells
-      const double apart = (total / ranks.count() - run.weights.masters()).abs().max().item<double>();
-      return apart < 1e-7 ? 0 : 1;
+      // What the ranks compute with: the same on all or the sum tells.
+      const TrainedWeights& weights = run.weights;
+      const at::Tensor own =
+          at::cat({(weights.copies().defined() ? weights.copies() : weights.masters()).to(at::kFloat),
+                   weights.gates_of(weights.masters())});
+      const at::Tensor total = own.clone();
+      ranks.sum(total);
+      return (total / ranks.count() - own).abs().max().item<double>() < 1e-7 ? 0 : 1;
     };
     EXPECT_THAT(run_ranks(count, work), Each(0)) << name;
-    at::Tensor masters = at::zeros_like(TinyRun(folder_, lora).weights.masters());
+    return read_saved(name, "masters", lora);
+  }
+
+  // A flat tensor of the newest checkpoint.
+  at::Tensor read_saved(const std::string& name, const std::string& tensor,
+                        std::optional<LoraOptions> lora = {}) {
+    const at::Tensor numbers = at::zeros({TinyRun(folder_, lora).weights.plan().numbers()}, at::kFloat);
     CheckpointFolder checkpoints(folder_ / name / "checkpoints");
-    checkpoints.read_tensors(checkpoints.latest().value(), {{"masters", masters}});
-    return masters;
+    checkpoints.read_tensors(checkpoints.latest().value(), {{tensor, numbers}});
+    return numbers;
+  }
+
+  // As if the run had been killed before its last checkpoint.
+  void lose_last_checkpoint(const std::string& name) {
+    const fs::path folder = folder_ / name / "checkpoints";
+    const int64_t last = CheckpointFolder(folder).latest().value();
+    fs::remove_all(folder / fmt::format("step-{:08}", last));
+    EXPECT_EQ(CheckpointFolder(folder).latest(), 10);
   }
 
   nlohmann::json last_line(const std::string& name) {
@@ -148,7 +200,87 @@ class LoopOverRanks : public testing::Test {
   }
 
   TestFolder folder_;
+  at::ScalarType dtype_ = at::kFloat;
+  int64_t chunk_bytes_ = ShardPlan::kChunkBytes;
+  bool learn_bias_ = true;
 };
+
+// In bfloat16 too, where masters and gradients are shares; with one chunk and with many; more ranks than
+// blocks of LoRA's few numbers; gates that are not learned.
+TEST_F(LoopOverRanks, TheyEndAtTheBitsOfOneProcessInAsManyPasses) {
+  for (const int count : {2, 3, 4}) {
+    for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+      for (const bool lora : {false, true}) {
+        const auto of_lora = lora ? std::optional(LoraOptions{2, 4, {"attention"}}) : std::nullopt;
+        const std::string name = fmt::format("{}-{}-{}", count, c10::toString(dtype), lora ? "lora" : "full");
+        LoopOptions options = tiny_options(folder_ / "x", 6);
+        options.batch = 12;
+        dtype_ = dtype, chunk_bytes_ = count == 3 ? 4096 : ShardPlan::kChunkBytes, learn_bias_ = count != 4;
+        const at::Tensor shared = train(count, options, name + "-shared", of_lora);
+        options.accumulate = count;
+        const at::Tensor alone = train(1, options, name + "-alone", of_lora);
+        EXPECT_TRUE(at::equal(shared, alone)) << name;
+        for (const char* key : {"loss", "lambda", "gradient_norm", "kept_edges", "gate_bias"})
+          EXPECT_EQ(last_line(name + "-shared").at(key), last_line(name + "-alone").at(key)) << name << key;
+      }
+    }
+  }
+}
+
+TEST_F(LoopOverRanks, AnyNumberGoesOnWithWhatAnotherSaved) {
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (const auto& [before, after] : std::vector<std::pair<int, int>>{{2, 1}, {1, 2}, {2, 4}, {4, 2}}) {
+      const std::string name = fmt::format("{}-{}-{}", c10::toString(dtype), before, after);
+      dtype_ = dtype, chunk_bytes_ = 16384;
+      LoopOptions options = tiny_options(folder_ / "x");
+      const auto run_on = [&](int ranks, int passes, const std::string& folder, bool resume) {
+        options.accumulate = passes, options.resume = resume;
+        train(ranks, options, folder);
+      };
+      run_on(before, 1, name + "-shared", false), run_on(1, before, name + "-alone", false);
+      lose_last_checkpoint(name + "-shared"), lose_last_checkpoint(name + "-alone");
+      run_on(after, 1, name + "-shared", true), run_on(1, after, name + "-alone", true);
+      for (const char* tensor : {"masters", "first_moment", "second_moment"}) {
+        EXPECT_TRUE(at::equal(read_saved(name + "-shared", tensor), read_saved(name + "-alone", tensor)))
+            << name << " " << tensor;
+        EXPECT_GT(read_saved(name + "-shared", tensor).abs().max().item<double>(), 0);
+      }
+    }
+  }
+}
+
+TEST_F(LoopOverRanks, EachHasMomentsOfItsShareAlone) {
+  const std::vector<int> codes = run_ranks(4, [&](Ranks& ranks) {
+    const TinyRun plain(folder_, {}, GateKind::kLogprob, share_of(ranks)),
+        narrow(folder_, {}, GateKind::kLogprob, share_of(ranks, at::kBFloat16));
+    const int64_t numbers = plain.weights.plan().numbers();
+    for (const TinyRun* run : {&plain, &narrow}) {
+      const AdamW optimiser(run->weights, {}, &ranks);
+      if (optimiser.first_moment().numel() > numbers / 4 + 2048) return 1;
+    }
+    const int64_t share = narrow.weights.masters().numel();
+    return share <= numbers / 4 + 2048 && narrow.weights.gradients().numel() == share ? 0 : 2;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+TEST_F(LoopOverRanks, TheNormOfAGradientIsTheSameOnAnyNumber) {
+  const auto norm_of = [&](Ranks& ranks) {
+    const TinyRun run(folder_, {}, GateKind::kLogprob, share_of(ranks, at::kFloat, 4096));
+    const WeightPlan& plan = run.weights.plan();
+    const at::Tensor numbers =
+                         at::randn({plan.numbers()}, at::detail::createCPUGenerator(5), at::TensorOptions()),
+                     gradients = run.weights.gradients();
+    gradients.narrow(0, 0, plan.shards.numbers()).copy_(numbers.narrow(0, 0, plan.shards.numbers()));
+    run.weights.gates_of(gradients).copy_(numbers.narrow(0, plan.shards.numbers(), plan.gates()));
+    return gradient_norm(run.weights, &ranks).item<float>();
+  };
+  Ranks nobody;
+  const float alone = norm_of(nobody);
+  EXPECT_GT(alone, 1);
+  for (const int count : {2, 3, 5})
+    EXPECT_THAT(run_ranks(count, [&](Ranks& ranks) { return norm_of(ranks) == alone ? 0 : 1; }), Each(0));
+}
 
 TEST_F(LoopOverRanks, TwoEndAtTheBitsOfOneProcessInTwoPasses) {
   for (const bool lora : {false, true}) {
@@ -214,7 +346,7 @@ TEST_F(LoopOverRanks, AStepIsThatOfOneProcessUpToTheOrderOfSums) {
 
 TEST_F(LoopOverRanks, RefusesABatchThatRanksCannotShare) {
   const std::vector<int> codes = run_ranks(3, [&](Ranks& ranks) {
-    TinyRun run(folder_);
+    TinyRun run(folder_, {}, GateKind::kLogprob, share_of(ranks));
     LoopOptions options = tiny_options(folder_ / "x", 1);
     options.ranks = std::shared_ptr<Ranks>(&ranks, [](Ranks*) {});
     try {
@@ -230,23 +362,31 @@ TEST_F(LoopOverRanks, RefusesABatchThatRanksCannotShare) {
 
 TEST_F(LoopOverRanks, SumsBeginWhileTheBackwardPassRuns) {
   const std::vector<int> codes = run_ranks(2, [&](Ranks& ranks) {
-    TinyRun run(folder_);
-    GradientExchange exchange(run.weights, ranks, 4096);
+    TinyRun run(folder_, {}, GateKind::kLogprob, share_of(ranks, at::kFloat, 4096));
+    TrainedWeights& weights = run.weights;
     const at::Tensor tokens = run.batches.read(ranks.rank(), 1);
     const auto backward = [&] {
-      run.weights.zero_gradients();
-      exchange.begin();
-      next_token_loss(run.weights.pass_model().forward(tokens), tokens).backward();
+      weights.zero_gradients();
+      next_token_loss(weights.pass_model().forward(tokens), tokens).backward();
     };
-    backward();
-    exchange.finish();
-    const at::Tensor summed = run.weights.gradients().clone();
-    if (exchange.buckets() < 4 || exchange.started_early() < exchange.buckets() / 2) return 2;
-    GradientExchange nobody(run.weights, *std::make_unique<Ranks>());
-    run.weights.zero_gradients();  // the plain way: backward, then one sum
-    next_token_loss(run.weights.pass_model().forward(tokens), tokens).backward();
-    ranks.sum(run.weights.gradients());
-    return at::equal(summed, run.weights.gradients()) && summed.abs().max().item<double>() > 0 ? 0 : 1;
+    const auto own_gradients = [&] {
+      std::vector<at::Tensor> own = {weights.gates_of(weights.gradients())};
+      for (const ShardPlan::Chunk& chunk : weights.plan().shards.chunks())
+        own.push_back(weights.own_piece(weights.gradients(), chunk));
+      return at::cat(own);
+    };
+    at::Tensor summed;
+    {
+      GradientExchange exchange(weights, ranks);
+      exchange.begin(true);
+      backward();
+      exchange.finish();
+      summed = own_gradients();
+      if (exchange.chunks() < 4 || exchange.started_early() < exchange.chunks() / 2) return 2;
+    }
+    backward();  // the plain way: backward, then one sum
+    ranks.sum(weights.gradients());
+    return at::equal(summed, own_gradients()) && summed.abs().max().item<double>() > 0 ? 0 : 1;
   });
   EXPECT_THAT(codes, Each(0));
 }
@@ -255,7 +395,7 @@ TEST_F(LoopOverRanks, ASignalToOneStopsAllAfterACheckpoint) {
   LoopOptions options = tiny_options(folder_ / "out", 100000);
   options.checkpoint_every = 0;
   const auto children = start_ranks(2, [&](Ranks& ranks) {
-    TinyRun run(folder_);
+    TinyRun run(folder_, {}, GateKind::kLogprob, share_of(ranks));
     options.ranks = std::shared_ptr<Ranks>(&ranks, [](Ranks*) {});
     return run.run(options).signal;
   });
@@ -272,7 +412,11 @@ std::pair<std::vector<int>, double> lose_one(int number, int victim) {
   const TestFolder folder;
   const auto children = start_ranks(3, [&](Ranks& ranks) {
     std::ofstream(folder / std::to_string(ranks.rank())) << "here";
-    for (int n = 0; n < 100000; ++n) ranks.sum(at::ones({10000})), usleep(1000);
+    for (int n = 0; n < 100000; ++n) {
+      ranks.sum(at::ones({10000}));
+      ranks.start_scatter_sum(at::ones({9000}))(), ranks.start_gather(at::ones({9000}))();
+      usleep(1000);
+    }
     return 0;
   });
   for (const char* name : {"0", "1", "2"}) {

@@ -13,7 +13,9 @@
 
 namespace openwork {
 
+// The same tokens always: those that are there already stay.
 inline std::filesystem::path write_tokens(const TestFolder& folder, int64_t count = 2000) {
+  if (std::filesystem::exists(folder / "tokens.safetensors")) return folder / "tokens.safetensors";
   std::vector<uint16_t> tokens;
   for (int64_t n = 0; n < count; ++n) tokens.push_back(static_cast<uint16_t>((n * n * 31 + n / 3) % 97));
   write_safetensors(folder / "tokens.safetensors", {{"tokens", DType::kU16, {count}, bytes_of(tokens)}});
@@ -38,15 +40,15 @@ inline LoopOptions tiny_options(const std::filesystem::path& folder, int64_t ste
 }
 
 struct TinyRun {
+  // `more`: dtype, share of ranks, whether biases are learned.
   explicit TinyRun(const TestFolder& folder, std::optional<LoraOptions> lora = std::nullopt,
-                   GateKind gate = GateKind::kLogprob)
-      : batches(write_tokens(folder), 16, 3), weights(make(lora, gate)) {}
+                   GateKind gate = GateKind::kLogprob, const WeightOptions& more = {.learn_bias = true})
+      : batches(write_tokens(folder), 16, 3), weights(make(lora, gate, more)) {}
 
-  static TrainedWeights make(const std::optional<LoraOptions>& lora, GateKind gate) {
+  static TrainedWeights make(const std::optional<LoraOptions>& lora, GateKind gate,
+                             WeightOptions options = {.learn_bias = true}) {
     StartingPoint start = put_gates(load_model("tests/data/gpt2"), gate, 3.0, 0.5);
-    WeightOptions options;
     options.lora = lora;
-    options.learn_bias = true;
     options.learn_idle = gate == GateKind::kIdle;
     return TrainedWeights(start.config, start.parameters, options);
   }
