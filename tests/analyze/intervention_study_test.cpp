@@ -7,6 +7,7 @@
 
 #include "analyze/trace/trace.h"
 #include "analyze/trace_fixtures.h"
+#include "base/interval_text.h"
 #include "model/load.h"
 
 namespace openwork {
@@ -50,6 +51,16 @@ TEST(InterventionStudy, RankCorrelationsAndSizesAreThoseOfTheKnockOuts) {
   EXPECT_DOUBLE_EQ(heads.per_prompt.interval.low, -1) << "both draws may be the prompt that disagrees";
   EXPECT_DOUBLE_EQ(heads.per_prompt.interval.high, 1);
   EXPECT_TRUE(std::isnan(none.pooled.value));
+}
+
+TEST(InterventionStudy, OnePromptWithARankHasNoInterval) {
+  PromptKnockOuts few = make_prompt(true);
+  few.sets[2].resize(2);  // too few for a rank
+  const InterventionStudy study = summarise_knock_outs("m", {make_prompt(true), few}, 3);
+  EXPECT_DOUBLE_EQ(study.sets[2].per_prompt.value, 1);
+  EXPECT_FALSE(exists(study.sets[2].per_prompt.interval));
+  EXPECT_TRUE(exists(study.sets[0].per_prompt.interval));
+  EXPECT_FALSE(exists(compare_studies(study, study, 3).per_prompt[2].interval));
 }
 
 TEST(InterventionStudy, DifferencesDrawTheSamePromptsForBoth) {

@@ -10,6 +10,7 @@
 #include "analyze/trace/trace.h"
 #include "base/bootstrap.h"
 #include "base/correlation.h"
+#include "base/interval_text.h"
 #include "base/philox.h"
 #include "base/progress.h"
 
@@ -88,12 +89,16 @@ Statistic pooled_rank(const InterventionStudy& study, KnockOutSet set) {
   };
 }
 
-// Prompts of which nothing can be said (fewer than three knock-outs, all alike) are left out.
-Statistic mean_rank(const InterventionStudy& study, KnockOutSet set) {
+std::vector<double> rank_prompts(const InterventionStudy& study, KnockOutSet set) {
   std::vector<double> ranks;
   for (const PromptKnockOuts& prompt : study.prompts)
     ranks.push_back(compare_interventions(prompt.of(set)).rank);
-  return [ranks](const std::vector<size_t>& drawn) {
+  return ranks;
+}
+
+// Prompts of which nothing can be said (fewer than three knock-outs, all alike) are left out.
+Statistic mean_rank(const InterventionStudy& study, KnockOutSet set) {
+  return [ranks = rank_prompts(study, set)](const std::vector<size_t>& drawn) {
     double sum = 0;
     int64_t count = 0;
     for (const size_t n : drawn) {
@@ -120,6 +125,12 @@ Estimate estimate(const Statistic& statistic, size_t prompts, uint64_t seed) {
   std::vector<size_t> all(prompts);
   for (size_t n = 0; n < prompts; ++n) all[n] = n;
   return {statistic(all), bootstrap_statistic(prompts, statistic, seed)};
+}
+
+// Of one prompt that has a rank, resampling says nothing.
+bool has_interval(const InterventionStudy& study, KnockOutSet set) {
+  const std::vector<double> ranks = rank_prompts(study, set);
+  return std::count_if(ranks.begin(), ranks.end(), [](double rank) { return !std::isnan(rank); }) > 1;
 }
 
 double share_of_same_sign(const std::vector<TraceIntervention>& all) {
@@ -188,6 +199,7 @@ InterventionStudy summarise_knock_outs(const std::string& name, std::vector<Prom
                                             .direct = compare_interventions(all).direct_rank,
                                             .same_sign = share_of_same_sign(all),
                                             .size = estimate(mean_size(study, set), count, seed)};
+    if (!has_interval(study, set)) study.sets[static_cast<size_t>(set)].per_prompt.interval = kNoInterval;
   }
   return study;
 }
@@ -213,6 +225,7 @@ StudyDifference compare_studies(const InterventionStudy& dense, const Interventi
     const auto at = static_cast<size_t>(set);
     found.per_prompt[at] =
         estimate(difference_of(mean_rank(sparse, set), mean_rank(dense, set)), prompts, seed);
+    if (!has_interval(dense, set) || !has_interval(sparse, set)) found.per_prompt[at].interval = kNoInterval;
     found.pooled[at] =
         estimate(difference_of(pooled_rank(sparse, set), pooled_rank(dense, set)), prompts, seed);
   }
