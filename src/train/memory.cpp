@@ -97,9 +97,10 @@ MemoryNeed predict_memory(const ModelConfig& config, const WeightOptions& weight
   need.gradients = copies ? share * kWide + shards.padded() * narrow : whole * kWide;
   need.moments = 2 * share * kWide;
   if (shards.ranks() > 1 && !shards.chunks().empty()) {
-    // Gloo needs room for what it receives, a copy's gradients for their float32.
-    const auto buffers = static_cast<int64_t>(std::min(InFlight::kMost, shards.chunks().size()));
-    need.exchange = buffers * (copies ? 2 : 1) * shards.size(shards.chunks().front()) * kWide;
+    // Gloo needs room for what it receives, in each of its two threads when weights are fetched; a copy's
+    // gradients need room for their float32.
+    const auto sums = static_cast<int64_t>(std::min(InFlight::kMost, shards.chunks().size()));
+    need.exchange = (sums * (copies ? 2 : 1) + 2) * shards.size(shards.chunks().front()) * kWide;
   }
   need.activations = activation_bytes(config, weights, loop, context);
   need.closing = all * kWide;

@@ -218,7 +218,12 @@ void TrainedWeights::zero_gradients() {
 void TrainedWeights::collect_gradients() {
   if (!copy_gradients_.defined()) return;
   const at::NoGradGuard no_grad;
-  gradients_.narrow(0, 0, copy_gradients_.numel()).add_(copy_gradients_);  // the gates have no copy
+  // Piece by piece: adding to another dtype the CPU first copies what it adds. The gates have no copy.
+  constexpr int64_t kPiece = int64_t{1} << 24;
+  for (int64_t begin = 0; begin < copy_gradients_.numel(); begin += kPiece) {
+    const int64_t count = std::min(kPiece, copy_gradients_.numel() - begin);
+    gradients_.narrow(0, begin, count).add_(copy_gradients_.narrow(0, begin, count));
+  }
   copy_gradients_.zero_();
 }
 
