@@ -53,7 +53,11 @@ def run(options, folder, config, dtype, ranks):
         log = (folder / f"{dtype}-{ranks}.{rank}.log").open("w")
         jobs.append(subprocess.Popen([str(part) for part in command], env=here if ranks > 1 else None, cwd=ROOT,
                                      stdout=log, stderr=log))
-    codes = [job.wait() for job in jobs]
+    try:
+        codes = [job.wait() for job in jobs]
+    finally:  # where the script is stopped, they are too
+        for job in jobs:
+            job.kill()
     if any(codes):
         raise SystemExit(f"{dtype}, {ranks} ranks: exit codes {codes}; see {folder}/{dtype}-{ranks}.0.log")
     report = json.loads((out / "report.json").read_text())
