@@ -72,12 +72,8 @@ std::string describe(const MemoryNeed& need) {
   const auto gigabytes = [](int64_t bytes) {
     return fmt::format("{:.2f}", static_cast<double>(bytes) / 1e9);
   };
-  std::string text = fmt::format("{} GB (weights {}, gradients {}, moments {}", gigabytes(need.total()),
-                                 gigabytes(need.weights), gigabytes(need.gradients), gigabytes(need.moments));
-  if (need.exchange > 0) text += ", exchange " + gigabytes(need.exchange);
-  text += ", activations about " + gigabytes(need.activations);
-  if (need.program > 0) text += ", the program itself " + gigabytes(need.program);
-  return text + ")";
+  return fmt::format("{} GB (state {}, activations {})", gigabytes(need.total()),
+                     gigabytes(need.weights + need.gradients + need.moments), gigabytes(need.activations));
 }
 
 MemoryNeed predict_memory(const ModelConfig& config, const WeightOptions& weights, const LoopOptions& loop,

@@ -22,7 +22,8 @@ struct MemoryNeed {         // bytes
   int64_t total() const;
 };
 nlohmann::json to_json(const MemoryNeed& need);
-std::string describe(const MemoryNeed& need);  // "2.31 GB (weights 0.54, ...)"
+std::string describe(
+    const MemoryNeed& need);  // "2.31 GB (state 1.54, activations 0.61)": a line of a terminal
 
 // `context`: tokens of a row of the batch.
 MemoryNeed predict_memory(const ModelConfig& config, const WeightOptions& weights, const LoopOptions& loop,

@@ -107,7 +107,7 @@ void make_gradients_overflow(const fs::path& weights) {
   std::memcpy(&header_size, bytes.data(), 8);
   const nlohmann::json header = nlohmann::json::parse(bytes.substr(8, header_size));
   const nlohmann::json& place = header.at("transformer.ln_f.weight").at("data_offsets");
-  const float large = 1e25F;
+  const float large = 3e37F;
   for (uint64_t at = place.at(0); at < place.at(1).get<uint64_t>(); at += sizeof large)
     std::memcpy(bytes.data() + 8 + header_size + at, &large, sizeof large);
   std::ofstream(weights, std::ios::binary) << bytes;
