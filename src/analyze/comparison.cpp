@@ -92,7 +92,8 @@ SuiteModel test_capability(const Transformer& model, const std::string& name, co
   source.context = std::min(kContext, model.config().context);
   source.prompts = settings.capability, source.seed = settings.seed;
   return run_suite(model, name, source,
-                   choose_suite_tests({"copy", "retrieve", "ioi", "greater-than", "docstring", "opposite"}));
+                   choose_suite_tests(
+                       {"copy", "copy-choice", "retrieve", "ioi", "greater-than", "docstring", "opposite"}));
 }
 
 }  // namespace

@@ -49,13 +49,20 @@ std::string describe_accuracy(const SuiteTestResult& test) {
 
 void add_capability_rows(const ComparisonRecord& record, HtmlTable& table) {
   for (const SuiteTestResult& test : record.compared.models.front().capability.tests) {
-    const std::string name = fmt::format("{}: {} (chance {:.2g})", test.name, test.about, test.chance);
-    table.add(row_of(record, test.chance > 0 ? name : fmt::format("{}: {}", test.name, test.about),
-                     [&](const ComparedModel& model) -> std::string {
-                       const SuiteTestResult* own = find_test(model, test.name);
-                       return own ? describe_accuracy(*own) : "–";
-                     }));
+    const std::string chance = test.chance > 0 ? fmt::format(" (chance {:.2g})", test.chance) : "";
+    table.add(row_of(record, test.name + chance, [&](const ComparedModel& model) -> std::string {
+      const SuiteTestResult* own = find_test(model, test.name);
+      return own ? describe_accuracy(*own) : "–";
+    }));
   }
+}
+
+// What the rows' names mean.
+std::string describe_tests(const ComparisonRecord& record) {
+  std::string text;
+  for (const SuiteTestResult& test : record.compared.models.front().capability.tests)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", test.name, test.about);
+  return text;
 }
 
 }  // namespace
@@ -77,15 +84,19 @@ std::string cost_section(const ComparisonRecord& record) {
   table.add(speed_row(record, "prompt, tokens/s", &ModelCost::prompt_speed));
   table.add(speed_row(record, "generation, tokens/s", &ModelCost::generation_speed));
   add_capability_rows(record, table);
-  return table.html() + fmt::format(
-                            "<p class=\"soft small\">Speeds on this machine in this run: a prompt of {} "
-                            "tokens, and {} tokens "
-                            "generated behind it; openwork bench infer measures them with care. Below them "
-                            "the share of prompts "
-                            "answered rightly, with 95 % intervals: short prompts, the same for every model "
-                            "of one tokenizer. "
-                            "openwork eval --suite asks more, at every distance, with paired tests.</p>\n",
-                            first.prompt_tokens, first.generated_tokens);
+  std::string note = fmt::format(
+      "Speeds on this machine in this run: a prompt of {} tokens, and {} tokens generated behind it; "
+      "openwork bench "
+      "infer measures them with care.",
+      first.prompt_tokens, first.generated_tokens);
+  if (const std::string tests = describe_tests(record); !tests.empty()) {
+    note += fmt::format(
+        " Below them the share of short prompts answered rightly, with 95 % intervals. {}. openwork eval "
+        "--suite asks "
+        "more, at every distance, with paired tests.",
+        tests);
+  }
+  return table.html() + fmt::format("<p class=\"soft small\">{}</p>\n", escape_html(note));
 }
 
 }  // namespace openwork

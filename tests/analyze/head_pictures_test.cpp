@@ -136,7 +136,7 @@ TEST(Comparison, HoldsAnyNumberOfModelsAgainstTheFirst) {
     EXPECT_EQ(found.heads.shown.size(), 64u);
     EXPECT_EQ(found.heads.pieces.size(), text.shown.size());
     EXPECT_TRUE(found.continuations.empty());
-    ASSERT_EQ(found.capability.tests.size(), 6u);
+    ASSERT_EQ(found.capability.tests.size(), 7u);
     EXPECT_EQ(found.capability.tests[0].name, "copy");
     EXPECT_EQ(found.capability.tests[3].bins.at(0).scores.size(), 4u);
     EXPECT_EQ(found.capability.tests[3].bins.at(0).scores,
