@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Work that waits until it is let go on.
+// Work that waits until it is let go on. Declared before the queue, which ends its threads before gates are gone.
 class Gate {
  public:
   void wait() { future_.wait(); }
@@ -28,10 +28,10 @@ class Gate {
 };
 
 TEST(WorkQueue, DoesOnePieceOfEachKindAtATime) {
-  WorkQueue queue(8, 8);
   Gate begun, gate;
   std::promise<void> end;
   std::string order;
+  WorkQueue queue(8, 8);
   queue.add_long([&] { begun.open(), gate.wait(), order += 'a'; });
   begun.wait();
   queue.add_long([&] { order += 'b'; });
@@ -42,12 +42,12 @@ TEST(WorkQueue, DoesOnePieceOfEachKindAtATime) {
 }
 
 TEST(WorkQueue, QuickWorkDoesNotWaitForAPassOfLongWork) {
-  WorkQueue queue(8, 8);
   Gate begun, gate;
-  queue.add_long([&] { begun.open(), gate.wait(); });  // a pass that ends when it is let
-  begun.wait();
   std::promise<std::string> end;
   std::string order;
+  WorkQueue queue(8, 8);
+  queue.add_long([&] { begun.open(), gate.wait(); });  // a pass that ends when it is let
+  begun.wait();
   queue.add_quick([&] { order += '1'; });
   queue.add_quick([&] { end.set_value(order + "2"); });
   EXPECT_EQ(end.get_future().get(), "12");  // while the pass goes on
@@ -55,8 +55,8 @@ TEST(WorkQueue, QuickWorkDoesNotWaitForAPassOfLongWork) {
 }
 
 TEST(WorkQueue, LongWorkGivesWayOnACoreThatQuickWorkWants) {
-  WorkQueue queue(8, 8);
   std::promise<int> quick, lengthy;
+  WorkQueue queue(8, 8);
   queue.add_quick([&] { quick.set_value(getpriority(PRIO_PROCESS, 0)); });
   queue.add_long([&] { lengthy.set_value(getpriority(PRIO_PROCESS, 0)); });
   const int usual = getpriority(PRIO_PROCESS, 0);
@@ -65,8 +65,8 @@ TEST(WorkQueue, LongWorkGivesWayOnACoreThatQuickWorkWants) {
 }
 
 TEST(WorkQueue, RefusesWhatIsTooMuchAndWhatComesAfterItsEnd) {
-  WorkQueue queue(2, 1);
   Gate begun, begun_quick, gate;
+  WorkQueue queue(2, 1);
   queue.add_long([&] { begun.open(), gate.wait(); });
   queue.add_quick([&] { begun_quick.open(), gate.wait(); });
   begun.wait();
@@ -83,9 +83,9 @@ TEST(WorkQueue, RefusesWhatIsTooMuchAndWhatComesAfterItsEnd) {
 }
 
 TEST(WorkQueue, DropsLongWorkThatWaitsWhenItEnds) {
-  WorkQueue queue(2, 1'000'000);
   Gate begun, begun_quick, gate;
   std::atomic<int> done = 0;
+  WorkQueue queue(2, 1'000'000);
   queue.add_long([&] { begun.open(), gate.wait(); });
   queue.add_quick([&] { begun_quick.open(), gate.wait(); });
   begun.wait();
@@ -142,9 +142,9 @@ TEST_F(JobsTest, AreSharedByThoseWhoAskTheSameAndCancelledByTheLast) {
   first->leave();
   std::this_thread::sleep_for(20ms);
   EXPECT_FALSE(first->ended());
-  second->leave();
   other->leave();
   EXPECT_EQ(other->look().state, JobState::kCancelled);  // it had not begun
+  second->leave();
   JobEvents events(first);
   std::string seen;
   while (!events.ended()) seen += events.next();
