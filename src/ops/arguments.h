@@ -17,6 +17,13 @@ namespace openwork {
 // [0] where there is no idle. The seed may be symbolic, so that a compiled graph serves every seed; a kernel that
 // computes takes it as std::optional<int64_t>.
 using Seed = std::optional<c10::SymInt>;
+// The operator itself, openwork::gated_attention.
+using Operator = std::tuple<at::Tensor, at::Tensor, at::Tensor>(const at::Tensor& q, const at::Tensor& k,
+                                                                const at::Tensor& v, const at::Tensor& bias,
+                                                                const std::optional<at::Tensor>& idle,
+                                                                std::string_view gate, Seed seed,
+                                                                int64_t first, std::optional<double> scale,
+                                                                double sharpness);
 using ForwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias,
     const std::optional<at::Tensor>& idle, std::string_view gate, Seed seed, int64_t first, double scale,

@@ -18,9 +18,6 @@ namespace {
 
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
-using Operator = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                    const Tensor&, const MaybeTensor&, std::string_view, Seed,
-                                                    int64_t, std::optional<double>, double);
 
 // Without gradients: the forward kernel of the inputs' device, its log-sum-exp dropped.
 std::tuple<Tensor, Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k, const Tensor& v,

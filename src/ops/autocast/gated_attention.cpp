@@ -11,9 +11,6 @@ namespace {
 
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
-using Operator = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                    const Tensor&, const MaybeTensor&, std::string_view, Seed,
-                                                    int64_t, std::optional<double>, double);
 
 template <c10::DeviceType device>
 std::tuple<Tensor, Tensor, Tensor> cast(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,

@@ -47,7 +47,7 @@ class ForwardBlock {
       : problem_(problem), block_(problem, b, h, block), space_(problem, workspace) {}
 
   void run() {
-    load_queries();
+    begin();
     if constexpr (OfRow) find_log_sum_exp();
     find_offsets();
     __builtin_memset(space_.queries, 0, kRows * block_.padded * sizeof(Real));
@@ -56,11 +56,8 @@ class ForwardBlock {
   }
 
  private:
-  void load_queries() {
-    const void* from = element_at(problem_, problem_.q, block_.b, block_.h, block_.start);
-    load_rows(problem_, from, problem_.q.token, block_.rows, block_.padded, static_cast<Real>(problem_.scale),
-              space_.queries);
-    transpose_rows(space_.queries, block_.rows, problem_.d, block_.padded, space_.queries_t);
+  void begin() {
+    load_queries(problem_, block_, space_.queries, space_.queries_t);
     for (int64_t r = 0; r < kRows; ++r) {
       space_.shift[r] = static_cast<Real>(kNothingYet);
       space_.total[r] = 0;

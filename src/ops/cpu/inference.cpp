@@ -174,7 +174,7 @@ class InferenceBlock {
     const double border = border_of_head(problem_, block_.h);
     bool any = border < __builtin_inf();
     if (any) {
-      load_queries();
+      load_queries(problem_, block_, space_.queries, space_.queries_t);
       find_scores();
       any = find_live(border);
     }
@@ -189,13 +189,6 @@ class InferenceBlock {
   }
 
  private:
-  void load_queries() {
-    const void* from = element_at(problem_, problem_.q, block_.b, block_.h, block_.start);
-    load_rows(problem_, from, problem_.q.token, block_.rows, block_.padded, static_cast<Real>(problem_.scale),
-              space_.queries);
-    transpose_rows(space_.queries, block_.rows, problem_.d, block_.padded, space_.queries_t);
-  }
-
   int64_t columns(int64_t tile) const {
     const int64_t left = problem_.K - tile * kColumns;
     return left < kColumns ? left : kColumns;

@@ -96,4 +96,13 @@ inline bool is_sparse(int64_t open, int64_t columns) {
   return open * 8 < columns * kRows;
 }
 
+// A block's queries times the scale, as they lie (queries) and with lanes of query rows (transposed).
+template <typename Real>
+void load_queries(const Problem& problem, const Block& block, Real* queries, Real* transposed) {
+  const void* from = element_at(problem, problem.q, block.b, block.h, block.start);
+  load_rows(problem, from, problem.q.token, block.rows, block.padded, static_cast<Real>(problem.scale),
+            queries);
+  transpose_rows(queries, block.rows, problem.d, block.padded, transposed);
+}
+
 }  // namespace openwork::cpu::OPENWORK_CPU_NAMESPACE
