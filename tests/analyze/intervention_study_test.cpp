@@ -74,15 +74,7 @@ TEST(InterventionStudy, DifferencesDrawTheSamePromptsForBoth) {
 }
 
 TEST(InterventionStudy, KnocksOutTheGraphsTopAndAsManyOthers) {
-  TracedModel traced{.name = "tiny",
-                     .title = "tiny",
-                     .model = load_model("tests/data/gpt2"),
-                     .transcoders = {},
-                     .files = {},
-                     .descriptions = {},
-                     .tokenizer = {},
-                     .beginning = {}};
-  traced.transcoders = random_transcoders(traced.model.config());
+  TracedModel traced = tiny_traced();
   const Tensor ids = made_up_ids(traced.model.config().vocabulary, 6);
   TracePrompt prompt;
   prompt.ids.assign(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.numel());

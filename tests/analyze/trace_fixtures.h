@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 
 #include "analyze/trace/trace.h"
+#include "analyze/trace/traced_model.h"
+#include "model/load.h"
 
 namespace openwork {
 
@@ -36,6 +38,20 @@ inline Transcoders random_transcoders(const ModelConfig& config, const RandomSha
     made.layers.push_back(layer);
   }
   return made;
+}
+
+// The tiny GPT-2 of tests/data with such transcoders.
+inline TracedModel tiny_traced(const RandomShape& shape = {}) {
+  TracedModel traced{.name = "tiny",
+                     .title = "tiny",
+                     .model = load_model("tests/data/gpt2"),
+                     .transcoders = {},
+                     .files = {},
+                     .descriptions = {},
+                     .tokenizer = {},
+                     .beginning = {}};
+  traced.transcoders = random_transcoders(traced.model.config(), shape);
+  return traced;
 }
 
 inline Tensor made_up_ids(int64_t vocabulary, int64_t tokens) {

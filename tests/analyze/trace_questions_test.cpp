@@ -47,15 +47,7 @@ TEST(TraceNode, IsReadAsItIsWritten) {
 
 // The graph's nodes are counted while it is made: none was.
 TEST(TracePrompt, ChangesThatCannotBeMadeAreRefusedBeforeTheGraph) {
-  TracedModel traced{.name = "tiny",
-                     .title = "tiny",
-                     .model = load_model("tests/data/gpt2"),
-                     .transcoders = {},
-                     .files = {},
-                     .descriptions = {},
-                     .tokenizer = {},
-                     .beginning = {}};
-  traced.transcoders = random_transcoders(traced.model.config(), {.threshold = 1e6});
+  TracedModel traced = tiny_traced({.threshold = 1e6});
   const TracePrompt prompt{{3, 9, 4}, {}, "", {}, {}};
   const auto refuse = [&](const std::string& node, const std::string& why) {
     PromptTraceSettings settings;
