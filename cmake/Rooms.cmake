@@ -6,10 +6,15 @@
 # openwork_test(NAME [SOURCES a.cpp ...] LINKS target ... [TORCH])
 #   A GoogleTest program from SOURCES, or all of the folder's *.cpp; each suite of it a ctest test, run
 #   from the source tree. Test code is not optimised: what it calls is.
-set(OPENWORK_BATCH 4)
+set(OPENWORK_BATCH 8)
 
+# In as few batches of at most OPENWORK_BATCH as its sources need, all of about one size.
 function(openwork_batches target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${OPENWORK_UNITY} UNITY_BUILD_BATCH_SIZE ${OPENWORK_BATCH})
+  get_target_property(_sources ${target} SOURCES)
+  list(LENGTH _sources _count)
+  math(EXPR _batches "(${_count} + ${OPENWORK_BATCH} - 1) / ${OPENWORK_BATCH}")
+  math(EXPR _size "(${_count} + ${_batches} - 1) / ${_batches}")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${OPENWORK_UNITY} UNITY_BUILD_BATCH_SIZE ${_size})
 endfunction()
 
 function(openwork_room name)

@@ -17,7 +17,6 @@ namespace openwork {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr size_t kChunk = size_t{1} << 18;
 constexpr uint64_t kMostDecoderMemory = uint64_t{1} << 30;  // an archive cannot ask for more
 constexpr const char* kArchiveAdvice = "fetch or pack it again";
 
@@ -28,7 +27,7 @@ class PlainSource : public ByteSource {
       : name_(path.string()), file_(std::fopen(name_.c_str(), "rb"), &std::fclose) {
     if (!file_)
       fail_input(fmt::format("cannot open the file ({})", std::strerror(errno)), name_, "check its name");
-    chunk_.resize(kChunk);
+    chunk_.resize(kReadAtOnce);
     refill();
     if (filled_ == 0) fail_input("the file is empty", name_, "name a file with text or token shards");
   }

@@ -9,6 +9,8 @@
 
 namespace openwork {
 
+inline constexpr size_t kReadAtOnce = size_t{1} << 18;  // bytes
+
 class ByteSource {
  public:
   virtual ~ByteSource() = default;

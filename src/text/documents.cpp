@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Visit = std::function<bool(std::string_view)>;
-constexpr size_t kChunk = size_t{1} << 18;
 constexpr size_t kLongestDocument = size_t{1} << 30;   // a small archive may unpack to any length
 constexpr size_t kLongestFirstLine = size_t{1} << 24;  // a longer one is taken for text, not for JSONL
 
@@ -35,8 +34,8 @@ class Window {
       front_ = 0;
     }
     const size_t size = buffer_.size();
-    buffer_.resize(size + kChunk);
-    const size_t count = source_->read(buffer_.data() + size, kChunk);
+    buffer_.resize(size + kReadAtOnce);
+    const size_t count = source_->read(buffer_.data() + size, kReadAtOnce);
     buffer_.resize(size + count);
     return count > 0;
   }

@@ -19,7 +19,7 @@
 namespace openwork {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 using WordCounts = std::unordered_map<std::string, int64_t>;
 constexpr size_t kBatchBytes = size_t{16} << 20;
 
@@ -111,29 +111,30 @@ std::vector<CountedWord> spell(const std::map<std::string, int64_t>& counts, con
   return words;
 }
 
-json write_tokenizer(const LearnedPairs& learned) {
-  json vocabulary = json::object(), merges = json::array();
+ordered_json write_tokenizer(const LearnedPairs& learned) {
+  ordered_json vocabulary = ordered_json::object(), merges = ordered_json::array();
   vocabulary[std::string(kDocumentEnd)] = 0;
   for (size_t id = 1; id < learned.pieces.size(); ++id) vocabulary[write_bytes(learned.pieces[id])] = id;
   const auto written = [&](int32_t id) { return write_bytes(learned.pieces[static_cast<size_t>(id)]); };
   for (const Merge& merge : learned.merges)
     merges.push_back(written(merge.left) + " " + written(merge.right));
-  const json end = {{"id", 0},         {"content", kDocumentEnd}, {"single_word", false}, {"lstrip", false},
-                    {"rstrip", false}, {"normalized", false},     {"special", true}};
-  const json model = {{"type", "BPE"},
-                      {"dropout", nullptr},
-                      {"unk_token", nullptr},
-                      {"continuing_subword_prefix", nullptr},
-                      {"end_of_word_suffix", nullptr},
-                      {"fuse_unk", false},
-                      {"byte_fallback", false},
-                      {"ignore_merges", false},
-                      {"vocab", vocabulary},
-                      {"merges", merges}};
+  const ordered_json end = {{"id", 0},         {"content", kDocumentEnd}, {"single_word", false},
+                            {"lstrip", false}, {"rstrip", false},         {"normalized", false},
+                            {"special", true}};
+  const ordered_json model = {{"type", "BPE"},
+                              {"dropout", nullptr},
+                              {"unk_token", nullptr},
+                              {"continuing_subword_prefix", nullptr},
+                              {"end_of_word_suffix", nullptr},
+                              {"fuse_unk", false},
+                              {"byte_fallback", false},
+                              {"ignore_merges", false},
+                              {"vocab", vocabulary},
+                              {"merges", merges}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
-          {"added_tokens", json::array({end})},
+          {"added_tokens", ordered_json::array({end})},
           {"normalizer", nullptr},
           {"pre_tokenizer", byte_level()},
           {"post_processor", nullptr},
@@ -143,7 +144,7 @@ json write_tokenizer(const LearnedPairs& learned) {
 
 }  // namespace
 
-nlohmann::ordered_json train_tokenizer(const TokenizerTraining& training) {
+ordered_json train_tokenizer(const TokenizerTraining& training) {
   if (training.size < kSmallestVocabulary) {
     fail_input(fmt::format("a tokenizer of {} tokens", training.size), "--train-tokenizer",
                fmt::format("give at least {}: the 256 bytes and <|endoftext|>", kSmallestVocabulary));

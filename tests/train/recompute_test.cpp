@@ -14,7 +14,7 @@ namespace openwork {
 namespace {
 
 // The largest number of bytes that torch held at once on this thread.
-class PeakMemory : public c10::MemoryReportingInfoBase {
+class TensorMemory : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
     now_ += size;
@@ -99,7 +99,7 @@ TEST(RecomputedLayers, HoldLessAtTheirPeak) {
   const StartingPoint start = put_gates(draw_model(config, 1), GateKind::kLogprob, 5.0);
   const at::Tensor tokens = at::arange(4 * 129, at::kLong).view({4, 129}).remainder(64);
   const auto peak_of = [&](bool recompute) {
-    const auto memory = std::make_shared<PeakMemory>();
+    const auto memory = std::make_shared<TensorMemory>();
     const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, memory);
     compute_gradients(start, {}, tokens, recompute);
     return memory->peak();

@@ -19,7 +19,7 @@ struct FusedShape {
       6 * kTile + 2 * kEdges + kStates;  // at d = 128, half of what there is to the byte
 };
 
-__device__ __forceinline__ void add_pair(float* to, float first, float second) {
+[[maybe_unused]] __device__ __forceinline__ void add_pair(float* to, float first, float second) {
   asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(first), "f"(second) : "memory");
 }
 
