@@ -109,6 +109,7 @@ PeakMemory::PeakMemory(const at::Device& device) : device_(device) {
   if (device.is_cpu()) {
     std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts again from here
   } else {
+    at::globalContext().lazyInitDevice(device.type());  // a resumed run may not have touched the GPU yet
     c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
   }
 }

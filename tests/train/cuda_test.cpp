@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "ops/gated_attention.h"
+#include "train/memory.h"
 #include "train/nccl.h"
 #include "train/rank_processes.h"
 
@@ -39,6 +40,17 @@ TEST(RanksOnGpu, ThatShareOneAddUpOverGloo) {
             pieces.narrow(0, 1000, 1000).eq(1).all().item<bool>();
     right = right && x.eq(3).all().item<bool>() && first.eq(1).all().item<bool>();
     return right && std::string_view(ranks.transport()) == "gloo" ? 0 : 1;
+  }));
+}
+
+// As in a resumed control, which has put nothing on the GPU when its memory is first asked for.
+TEST(MemoryOnGpu, IsCountedFromBeforeItsFirstUse) {
+  expect_all_right(run_ranks(1, [](Ranks&) {
+    if (!has_gpu()) return kNoGpu;
+    const at::Device device(at::kCUDA, 0);
+    const PeakMemory peak(device);
+    const at::Tensor x = at::zeros({1 << 20}, at::TensorOptions().device(device));
+    return peak.bytes() >= x.numel() * x.element_size() ? 0 : 1;
   }));
 }
 
