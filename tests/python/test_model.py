@@ -56,7 +56,7 @@ def test_activations_come_by_name_and_without_a_copy(dense):
 def test_gates_are_an_activation_of_a_gated_model(sparse):
     run = sparse.run(PROMPT, read=["blocks.0.attn.hook_gate", "blocks.0.attn.hook_pattern"])
     gate = run["blocks.0.attn.hook_gate"]
-    assert sparse.gate == "logprob" and set(gate.unique().tolist()) <= {0.0, 1.0}
+    assert sparse.gate == "idle" and set(gate.unique().tolist()) <= {0.0, 1.0}
     assert (run["blocks.0.attn.hook_pattern"][gate == 0] == 0).all()
 
 
