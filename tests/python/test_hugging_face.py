@@ -75,7 +75,7 @@ def test_load_gives_the_embedded_models_logits(name, program_logits):
     with torch.no_grad():
         logits = openwork.load(name)(ids).logits
     off = (logits - program_logits(name, ids)).abs().amax((1, 2))
-    assert (off < 2e-3).sum() >= (13 if "sparse" in name else 16), off
+    assert (off < 5e-4).sum() >= (13 if "sparse" in name else 16), off
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
