@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/number_text.h"
+
 namespace openwork::draw {
 namespace {
 
@@ -16,17 +18,6 @@ double round_step(double rough) {
     if (std::abs(std::log(factor * power / rough)) < std::abs(std::log(best / rough))) best = factor * power;
   }
   return best;
-}
-
-// Thousands apart by commas: 12,288.
-std::string group_digits(const std::string& digits) {
-  std::string out;
-  const size_t start = digits.starts_with('-') ? 1 : 0;
-  for (size_t n = 0; n < digits.size(); ++n) {
-    if (n > start && (digits.size() - n) % 3 == 0) out.push_back(',');
-    out.push_back(digits[n]);
-  }
-  return out;
 }
 
 std::string format_fixed(double value, int decimals) {

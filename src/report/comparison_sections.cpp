@@ -7,6 +7,7 @@
 
 #include "analyze/heads/head_classes.h"
 #include "base/interval_text.h"
+#include "base/number_text.h"
 #include "draw/figure.h"
 #include "report/comparison_figures.h"
 #include "report/head_sprites.h"
@@ -184,11 +185,11 @@ std::string task_html(const TaskRecord& task) {
   return out;
 }
 
-// Kept edges where texts are short: the share over a long block says little of its first rows.
+// Kept edges by row and of a prompt, where texts are short: the share over a long block says little of its first rows.
 std::string short_texts_table(const ComparisonRecord& record) {
-  std::vector<std::string> headings = {"kept edges"};
+  std::vector<std::string> headings = {"kept edges by row"};
   for (const RowRange& range : kRowRanges) headings.push_back(fmt::format("#rows {}", range.name));
-  headings.insert(headings.end(), {"#of a prompt", "#heads open on a prompt"});
+  headings.insert(headings.end(), {"#prompt kept edges", "#prompt open heads"});
   HtmlTable table(headings);
   const auto cell = [](const std::optional<double>& share) { return share ? percent(*share) : ""; };
   for (const ComparedModel& model : record.compared.models) {
@@ -222,7 +223,7 @@ std::string summary_section(const ComparisonRecord& record, const std::vector<st
     out += tile("Open heads", std::to_string(dense.open_heads), std::to_string(sparse.open_heads),
                 "keep more than 0.01 % of their pairs");
     if (dense.prompt_open_heads && sparse.prompt_open_heads) {
-      out += tile("Open heads on a prompt", fmt::format("{:.1f}", *dense.prompt_open_heads),
+      out += tile("Prompt open heads", fmt::format("{:.1f}", *dense.prompt_open_heads),
                   fmt::format("{:.1f}", *sparse.prompt_open_heads),
                   "keep an edge of it; mean over the sample prompts");
     }
@@ -247,8 +248,7 @@ std::string loss_section(const ComparisonRecord& record) {
     table.add({model.name, fmt::format("{:.4f}", loss.nats_per_token),
                interval_text({loss.low, loss.high}, 4), fmt::format("{:.4f}", loss.bits_per_byte),
                percent(loss.kept_edges), fmt::format("{} of {}", loss.open_heads, loss.head_count()),
-               std::to_string(loss.closed_heads), std::to_string(loss.tokens),
-               std::to_string(loss.documents)});
+               std::to_string(loss.closed_heads), group_digits(loss.tokens), group_digits(loss.documents)});
   }
   return fmt::format(
              "<p class=\"soft\">Measured on {}; documents are resampled for the interval, gates are "

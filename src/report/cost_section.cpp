@@ -2,7 +2,10 @@
 // what was lost.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/interval_text.h"
+#include "base/number_text.h"
 #include "report/comparison_sections.h"
 #include "report/html.h"
 
@@ -25,7 +28,8 @@ CostRow speed_row(const ComparisonRecord& record, std::string name, double Model
   return row_of(record, std::move(name), [&](const ComparedModel& model) -> std::string {
     const double own = model.cost.*speed;
     if (own <= 0) return "–";
-    return first > 0 ? fmt::format("{:.0f} (x {:.2f})", own, own / first) : fmt::format("{:.0f}", own);
+    const std::string text = group_digits(std::llround(own));
+    return first > 0 ? fmt::format("{} (x {:.2f})", text, own / first) : text;
   });
 }
 
@@ -77,7 +81,7 @@ std::string cost_section(const ComparisonRecord& record) {
     return fmt::format("{} of {}", model.cost.kept_heads, model.cost.heads);
   }));
   table.add(row_of(record, "parameters",
-                   [](const ComparedModel& model) { return fmt::format("{}", model.cost.parameters); }));
+                   [](const ComparedModel& model) { return group_digits(model.cost.parameters); }));
   table.add(row_of(record, "weights, MB", [](const ComparedModel& model) {
     return fmt::format("{:.1f}", model.cost.weight_megabytes);
   }));

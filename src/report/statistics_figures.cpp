@@ -78,7 +78,7 @@ draw::Figure draw_class_composition(const StatisticsReport& report) {
 
 draw::Figure draw_density(const StatisticsReport& report) {
   draw::StripChart chart;
-  chart.caption.title = "Kept edges by head";
+  chart.caption.title = "Prompt kept edges by head";
   chart.caption.note =
       prompts_note(report.models.front()) + " One dot per head; heads that keep none lie on the axis.";
   chart.y_name = "share of causal pairs";

@@ -53,7 +53,7 @@ TEST(Stats, ComparesModelsOnTheSamePromptsAndWritesEveryForm) {
                     "--threads", "1", "--out", scratch / "out", "--csv", scratch / "heads.csv", "--markdown",
                     scratch / "heads.md", "--repeat", "10"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("kept edges, share of these prompts"));
+  EXPECT_THAT(result.out, HasSubstr("prompt kept edges, share of the pairs"));
   EXPECT_THAT(result.out, HasSubstr("2 prompts; sign flips"));
   const nlohmann::json json = nlohmann::json::parse(read_file(scratch / "out/statistics.json"));
   ASSERT_EQ(json["comparisons"][0]["rows"].size(), 7u);

@@ -124,9 +124,25 @@ TEST(ComparisonPage, SaysWhatIsKeptWhereTextsAreShort) {
                   "On a prompt of a few dozen tokens it keeps 12.5 % of the edges, in 1.5 of its 2 heads."));
   const std::string html = render_page(make_comparison_page(record));
   EXPECT_THAT(html, HasSubstr("rows 1-8"));
+  // By the names of eval's JSON: "kept edges" alone is the share over held-out text.
+  EXPECT_THAT(html, HasSubstr("<th>kept edges by row</th>"));
+  EXPECT_THAT(html, HasSubstr(">prompt kept edges</th>"));
   EXPECT_THAT(html, HasSubstr("25 %"));
   EXPECT_EQ(to_json(record)["losses"][1]["kept_edges_by_row"]["1-8"], 0.25);
   EXPECT_EQ(to_json(record)["losses"][1]["name"], "sparse");
+}
+
+TEST(ComparisonPage, WritesLargeNumbersWithCommas) {
+  ComparisonRecord record = small_record();
+  for (ComparedModel& model : record.compared.models) {
+    model.loss.tokens = 1048576;
+    model.cost.heads = model.cost.kept_heads = 2;
+    model.cost.parameters = 8123456;
+    model.cost.prompt_speed = 12345.6;
+  }
+  const std::string html = render_page(make_comparison_page(record));
+  for (const char* number : {">1,048,576<", ">8,123,456<", ">12,346 (x 1.00)<"})
+    EXPECT_THAT(html, HasSubstr(number));
 }
 
 TEST(ComparisonPage, LeavesOutSectionsWithoutRecords) {

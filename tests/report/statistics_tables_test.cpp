@@ -38,11 +38,18 @@ StatisticsReport make_report() {
   StatisticsReport report;
   report.models = {make_model("a \"dense\" one, really", false), make_model("sparse", true)};
   ComparisonRow row;
-  row.key = "density", row.title = "kept edges", row.dense = 1, row.sparse = 0.03, row.difference = -0.97,
-  row.p = 1.0 / 10001, row.p_corrected = 6.0 / 10001;
+  row.key = "density", row.title = "prompt kept edges", row.dense = 1, row.sparse = 0.03,
+  row.difference = -0.97, row.p = 1.0 / 10001, row.p_corrected = 6.0 / 10001;
   row.prompts = 2, row.dense_by_prompt = {1, 1}, row.sparse_by_prompt = {0.02, 0.04};
   report.comparisons = {{"dense", "sparse", {row}}};
   return report;
+}
+
+// A count per prompt is not the share over held-out text that is called kept edges everywhere.
+TEST(StatisticsTables, CallsTheCountOfAPromptsEdgesWhatItIs) {
+  const std::string text = make_markdown(make_report());
+  EXPECT_THAT(text, HasSubstr("| prompt kept edges, count |"));
+  EXPECT_THAT(make_csv(make_report()), HasSubstr(",kept,kept_low,kept_high,"));
 }
 
 TEST(StatisticsTables, JsonHasEveryStatisticOfEveryHead) {
@@ -81,7 +88,7 @@ TEST(StatisticsTables, MarkdownTellsClassesGroupsAndTests) {
   const std::string text = make_markdown(make_report());
   EXPECT_THAT(text, HasSubstr("| sink | 3 |"));
   EXPECT_THAT(text, HasSubstr("L0H1, L1H0"));
-  EXPECT_THAT(text, HasSubstr("| kept edges | 1.000 | 0.030 | -0.970 |"));
+  EXPECT_THAT(text, HasSubstr("| prompt kept edges | 1.000 | 0.030 | -0.970 |"));
   EXPECT_THAT(text, HasSubstr("–")) << "an entropy that does not exist";
 }
 

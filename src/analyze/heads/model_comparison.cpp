@@ -54,7 +54,7 @@ const std::vector<Line>& table_lines() {
        [](const Heads& heads) { return mean_over(heads, Statistic::kSelf); }},
       {"strong_cells", "off-diagonal cells above 0.5, all heads",
        [](const Heads& heads) { return sum_over(heads, Statistic::kStrong); }},
-      {"density", "kept edges, share of these prompts' pairs",
+      {"density", "prompt kept edges, share of the pairs",
        [](const Heads& heads) { return mean_over(heads, Statistic::kDensity); }},
   };
   return lines;
