@@ -91,7 +91,7 @@ TracedModel keep_for_viewer(const CompareOptions& options, const Transformer& mo
   std::string title = short_name(name);
   const auto is_taken = [&](const TracedModel& other) { return other.name == title; };
   while (std::any_of(before.begin(), before.end(), is_taken)) title += "'";
-  TracedModel kept = attach_transcoders(model, title, title, "");
+  TracedModel kept = attach_transcoders(model, title, title);
   kept.tokenizer = open_tokenizer(name);
   kept.beginning = beginning_tokens(*kept.tokenizer, options.common);
   return kept;
@@ -133,7 +133,7 @@ void run_compare(CompareOptions& options) {
   settle_options(options);
   TaskComparison tasks(options.tasks, options.task_prompts, options.common.seed);
   TraceComparison traces(options.prompt, options.models, !options.no_trace, options.common.dtype == "fp32");
-  make_folder(options.out);
+  const FolderLock lock(options.out, FolderLock::IfHeld::kRefuse);
   const GivenPrompts given = give_file(options.prompts);
 
   ComparisonRecord record;

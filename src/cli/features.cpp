@@ -23,12 +23,13 @@ struct FeaturesOptions {
 DescribedFeatures open_features(const FeaturesOptions& options) {
   std::vector<std::string> given;
   if (!options.transcoder.empty()) given.push_back(options.transcoder);
-  const std::string folder = choose_transcoders(given, {options.model}).front();
-  if (folder.empty()) {
+  FeatureFolder folder = choose_transcoders(given, {options.model}).front();
+  if (folder.path.empty()) {
     fail_input("no transcoders", options.model,
                "name their folder with --transcoder, or train some: openwork transcode");
   }
-  return open_described(folder, read_config_of(options.model), model_hash(locate_model(options.model)));
+  return open_described(std::move(folder), read_config_of(options.model),
+                        model_hash(locate_model(options.model)));
 }
 
 void run_features(const FeaturesOptions& options) {
@@ -47,7 +48,7 @@ void run_features(const FeaturesOptions& options) {
   print_result(options.common, fmt::format("{} of {} groups of features", listed, found.size()));
   if (!options.out.empty()) {
     const size_t files = write_found(options.out, found, set, tokenizer);
-    print_result(options.common, fmt::format("{} files in {}", files, options.out));
+    print_result(options.common, fmt::format("wrote {} files to {}", files, options.out));
   }
   nlohmann::json result = {
       {"model", options.model},         {"scan", set.transcoders.scan}, {"tokens", set.descriptions.tokens},

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "analyze/heads/head_selection.h"
 #include "base/progress.h"
 #include "cli/heads_options.h"
 #include "cli/verbs.h"
@@ -104,6 +105,8 @@ void run_heads(HeadsOptions& options) {
   std::vector<std::string> names = options.figure.words;
   const GivenPrompts given = settle_heads_options(options, names);
   check_models(names, options.task.empty() ? options.figure.source.option() : "--task");
+  if (!options.layers.empty() || !options.heads.empty())
+    for (const std::string& name : names) select_heads(options.layers, options.heads, read_config_of(name));
   std::vector<ModelHeads> models;
   LookedAt first;
   for (const std::string& name : names) {

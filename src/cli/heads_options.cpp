@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "shell/task_options.h"
 
 namespace openwork {
 namespace {
@@ -23,6 +24,7 @@ void add_choices(CLI::App& verb, HeadsOptions& options) {
       ->check(between(1, 1 << 20));
   verb.add_option("--task", options.task,
                   "copy, ioi, greater-than, docstring, opposite or a JSONL file, in place of PROMPT")
+      ->check(task_name())
       ->type_name("TASK");
   verb.add_option("--circuit", options.circuit,
                   "with --task: a circuit found before (circuit --level head --json FILE)")

@@ -55,6 +55,8 @@ void run_scatter(ScatterOptions& options) {
   std::vector<std::string> names = options.figure.words;
   const GivenPrompts given = take_prompts(names, options.figure.source);
   check_models(names, options.figure.source.option());
+  if (!options.heads.empty())
+    for (const std::string& name : names) parse_head_names(options.heads, read_config_of(name), "--heads");
   std::vector<HeadScatter> models(names.size());
   std::vector<HeadPlace> places;
   std::string device, subtitle;

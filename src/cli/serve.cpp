@@ -30,7 +30,7 @@ std::vector<TracedModel> open_served_models(const ServeOptions& options) {
   std::vector<std::string> names = options.models;
   if (names.empty()) names = {"openwork-8m", "openwork-8m-sparse"};
   check_models(names);
-  const std::vector<std::string> transcoders = choose_transcoders({}, names);
+  const std::vector<FeatureFolder> transcoders = choose_transcoders({}, names);
   std::vector<TracedModel> models;
   for (size_t n = 0; n < names.size(); ++n) {
     TracedModel& model = models.emplace_back(open_traced_model(names[n], transcoders[n], options.common));

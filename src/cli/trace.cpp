@@ -22,7 +22,7 @@ namespace {
 
 // No model is traced before all have been asked whether they have what is to be changed.
 void check_changes_in_all(const TraceOptions& options, const std::vector<std::string>& models,
-                          const std::vector<std::string>& transcoders, const GivenPrompts& given) {
+                          const std::vector<FeatureFolder>& transcoders, const GivenPrompts& given) {
   if (models.size() == 1 || options.settings.changes.empty()) return;  // tracing it asks first
   for (size_t n = 0; n < models.size(); ++n) {
     TracedModel traced = open_traced_model(models[n], transcoders[n], options.common);
@@ -32,7 +32,7 @@ void check_changes_in_all(const TraceOptions& options, const std::vector<std::st
 }
 
 std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vector<std::string>& models,
-                                     const std::vector<std::string>& transcoders, const GivenPrompts& given,
+                                     const std::vector<FeatureFolder>& transcoders, const GivenPrompts& given,
                                      nlohmann::json& protocol) {
   check_changes_in_all(options, models, transcoders, given);
   std::vector<ModelTrace> traces;
@@ -80,7 +80,7 @@ void write_figure(const TraceOptions& options, const std::vector<ModelTrace>& tr
 }
 
 void trace_one_prompt(const TraceOptions& options, const std::vector<std::string>& models,
-                      const std::vector<std::string>& transcoders, const GivenPrompts& given,
+                      const std::vector<FeatureFolder>& transcoders, const GivenPrompts& given,
                       nlohmann::json protocol) {
   protocol["prompt"] = given.description;
   const std::vector<ModelTrace> traces = trace_models(options, models, transcoders, given, protocol);
@@ -120,7 +120,7 @@ void run_trace(TraceOptions& options) {
   if (!options.settings.changes.empty())
     for (const std::string& name : models)
       check_changes(options.settings.changes, read_config_of(name), name);
-  const std::vector<std::string> transcoders = choose_transcoders(options.transcoders, models);
+  const std::vector<FeatureFolder> transcoders = choose_transcoders(options.transcoders, models);
   nlohmann::json protocol = describe_run(options, models);
   if (!many) return trace_one_prompt(options, models, transcoders, given, protocol);
   nlohmann::json result =

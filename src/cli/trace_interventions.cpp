@@ -37,7 +37,7 @@ std::vector<TracePrompt> read_studied(TracedModel& traced, const StudiedPrompts&
 }  // namespace
 
 nlohmann::json study_interventions(const StudiedPrompts& prompts, const std::vector<std::string>& models,
-                                   const std::vector<std::string>& transcoders,
+                                   const std::vector<FeatureFolder>& transcoders,
                                    const KnockOutSettings& settings, const CommonOptions& common,
                                    nlohmann::json& protocol) {
   if (prompts.task.empty()) {

@@ -18,7 +18,7 @@ struct StudiedPrompts {
 // Prints the table and returns {"texts", "models", "comparison"}; adds prompts, device and bootstrap to the
 // protocol.
 nlohmann::json study_interventions(const StudiedPrompts& prompts, const std::vector<std::string>& models,
-                                   const std::vector<std::string>& transcoders,
+                                   const std::vector<FeatureFolder>& transcoders,
                                    const KnockOutSettings& settings, const CommonOptions& common,
                                    nlohmann::json& protocol);
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/head_place.h"
+#include "shell/task_options.h"
 
 namespace openwork {
 namespace {
@@ -122,6 +123,7 @@ void add_trace_options(CLI::App& verb, TraceOptions& options) {
   verb.add_option("--task", options.task,
                   "with --interventions: prompts of copy, ioi, greater-than, docstring, "
                   "opposite or a JSONL file")
+      ->check(task_name())
       ->type_name("TASK");
   verb.add_option("--tokens", options.source.tokens, "token ids instead of a text")->type_name("1,2,3");
   verb.add_option("--tokens-file", options.source.tokens_file, "JSON file [[id, ...]] of one prompt")

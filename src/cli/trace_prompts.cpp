@@ -28,7 +28,7 @@ HeadsByPrompt trace_lines(TracedModel traced, const std::vector<PromptLine>& lin
 }  // namespace
 
 nlohmann::json trace_prompt_file(const std::string& file, const std::vector<std::string>& models,
-                                 const std::vector<std::string>& transcoders,
+                                 const std::vector<FeatureFolder>& transcoders,
                                  const PromptTraceSettings& settings, const CommonOptions& common,
                                  nlohmann::json& protocol) {
   const std::vector<PromptLine> lines = read_prompt_lines(file);

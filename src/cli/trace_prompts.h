@@ -11,7 +11,7 @@ namespace openwork {
 // Prints the table and returns {"texts", "models", "comparison"}; adds prompts, device and bootstrap to the
 // protocol.
 nlohmann::json trace_prompt_file(const std::string& file, const std::vector<std::string>& models,
-                                 const std::vector<std::string>& transcoders,
+                                 const std::vector<FeatureFolder>& transcoders,
                                  const PromptTraceSettings& settings, const CommonOptions& common,
                                  nlohmann::json& protocol);
 

@@ -42,11 +42,12 @@ nlohmann::json describe_run_model(const RunOptions& run) {
 
 PreparedData share_data(const TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                         int64_t vocabulary) {
-  const DataOptions data = {{options.data.begin(), options.data.end()},
-                            options.held_out,
-                            options.data_tokens,
-                            options.run.out / "data",
-                            options.run.loop.resume};
+  const DataOptions data = {.files = {options.data.begin(), options.data.end()},
+                            .held_out = options.held_out,
+                            .max_tokens = options.data_tokens,
+                            .folder = options.run.out / "data",
+                            .context = options.context,
+                            .resumed = options.run.loop.resume};
   PreparedData prepared;
   options.run.loop.ranks->run_first(
       [&] { prepared = prepare_data(data, tokenizer, end_of_text, vocabulary); });

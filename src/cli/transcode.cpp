@@ -12,6 +12,7 @@
 #include "report/transcoder_report.h"
 #include "shell/figure_options.h"
 #include "shell/open.h"
+#include "transcode/descriptions.h"
 #include "transcode/transcoder_files.h"
 #include "transcode/transcoder_folder.h"
 
@@ -47,18 +48,20 @@ nlohmann::json make_report(const TranscodeVerb& options, const TranscoderQuality
   return report;
 }
 
+// What --start names, held against the model; nothing where it is not given.
+std::optional<Transcoders> open_start(const TranscodeVerb& options, const ModelConfig& config) {
+  if (options.start.empty()) return std::nullopt;
+  Transcoders start = load_transcoders(options.start);
+  check_transcoders_fit(start, config, model_hash(locate_model(options.training.run.model)), options.start);
+  return start;
+}
+
 Transcoders train(TranscodeVerb& options, const PreparedData& data, LoopResult& training) {
   RunOptions& run = options.training.run;
   TranscodeOptions& transcode = options.transcode;
   const std::string hash = model_hash(locate_model(run.model));
   transcode.identity = {{"model", hash}, {"data", data.description.value("content", "")}};
   Batches batches(data.train, options.training.context, transcode.seed);
-  Transcoders start;
-  if (!options.start.empty()) {
-    start = load_transcoders(options.start);
-    check_transcoders_fit(start, load_config(locate_model(run.model).path), hash, options.start);
-    transcode.start = &start;
-  }
   TranscodeResult result = train_transcoders(open_as(options, run.weights.dtype), batches, transcode);
   training = result.training;
   if (training.signal != 0) leave_interrupted(run, training.signal);
@@ -84,8 +87,11 @@ TranscoderQuality measure_saved(const TranscodeVerb& options, const std::filesys
 void run_transcode(TranscodeVerb& options) {
   RunOptions& run = options.training.run;
   const ModelConfig config = load_config(locate_model(run.model).path);
-  settle_transcode_options(options, config);
+  check_transcoder_place(options.training.out);
+  const std::optional<Transcoders> start = open_start(options, config);
+  if (start) options.transcode.start = &*start;
   const Tokenizer tokenizer = open_tokenizer(run.model);
+  settle_transcode_options(options, config);
   const int32_t end = end_of_text(tokenizer, config);
   const PreparedData data = share_data(options.training, tokenizer, end, config.vocabulary);
   const TokenBlocks blocks = read_blocks({data.held_out}, tokenizer, end, options.training.context,
@@ -103,6 +109,7 @@ void run_transcode(TranscodeVerb& options) {
   print_result(options.training.common, to_text(quality));
   print_result(options.training.common, describe_training(training));
   print_written(options.training.common, run.out.string());
+  if (!options.details.empty()) print_written(options.training.common, options.details);
   write_json_result(options.training.common, report);
   run.loop.ranks->leave();
 }
@@ -115,6 +122,7 @@ void run_measure(TranscodeVerb& options) {
     if (options.curve_blocks == 0)
       fail_input("no curves to draw", "--curve-blocks", "give 1 or more, or no --out");
   }
+  check_transcoder_folder(options.measure);
   const ModelConfig config = load_config(locate_model(training.run.model).path);
   const Tokenizer tokenizer = open_tokenizer(training.run.model);
   const int64_t context = training.context > 0 ? training.context : std::min<int64_t>(config.context, 1024);
@@ -123,9 +131,14 @@ void run_measure(TranscodeVerb& options) {
   const TranscoderQuality quality =
       measure_saved(options, options.measure, blocks, tokenizer, options.describe.value_or(0));
   print_result(training.common, to_text(quality));
+  if (options.describe.value_or(0) > 0) {
+    print_written(training.common, std::filesystem::path(options.measure) / kDescriptionsFile);
+    if (!options.details.empty()) print_written(training.common, options.details);
+  }
   if (!training.out.empty()) {
     const std::string title = std::filesystem::path(training.run.model).filename().string();
     draw::write_figure(draw_replacement(quality, title), training.out);
+    print_written(training.common, training.out);
   }
   nlohmann::json result = to_json(quality);
   result["protocol"] = make_protocol(training.common);

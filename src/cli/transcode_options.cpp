@@ -107,6 +107,7 @@ void settle_transcode_options(TranscodeVerb& options, const ModelConfig& config)
   transcode.log_every = run.loop.log_every, transcode.checkpoint_every = run.loop.checkpoint_every;
   transcode.resume = run.loop.resume;
   transcode.ranks = run.loop.ranks;
+  check_transcode_options(transcode, config);
 }
 
 }  // namespace openwork

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,6 +44,14 @@ bool take_lock(int descriptor, bool wait, std::string_view waiting_for) {
   return true;
 }
 
+// Whether what was opened is still what has the name: the holder before us may have removed its folder.
+bool is_still_at(int descriptor, const fs::path& folder) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(folder.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 }  // namespace
 
 bool is_file(const fs::path& path) {
@@ -50,9 +59,9 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-void make_folder(const fs::path& folder) {
+std::vector<fs::path> make_folder(const fs::path& folder) {
   std::error_code error;
-  std::vector<fs::path> made;  // innermost first
+  std::vector<fs::path> made;
   for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
     made.push_back(at);
     if (at == at.parent_path()) break;
@@ -61,6 +70,7 @@ void make_folder(const fs::path& folder) {
   if (error) fail_to_write("make the folder", folder, error.value());
   if (!fs::is_directory(folder, error)) fail_to_write("make the folder", folder, ENOTDIR);
   for (const fs::path& each : made) sync_folder(parent_of(each));
+  return made;
 }
 
 void rename_file(const fs::path& from, const fs::path& to) {
@@ -90,17 +100,24 @@ FileLock::~FileLock() {
 }
 
 FolderLock::FolderLock(const fs::path& folder, IfHeld if_held) {
-  make_folder(folder);
-  descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ < 0) fail_to_write("open the folder", folder, errno);
-  if (take_lock(descriptor_, if_held == IfHeld::kWait, "another program that writes into the same folder"))
-    return;
-  close(descriptor_);
-  fail_input("another openwork is writing into this folder", folder.string(),
-             "wait until it has ended, or choose another folder");
+  for (;;) {
+    made_ = make_folder(folder);
+    descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor_ < 0 && errno == ENOENT) continue;
+    if (descriptor_ < 0) fail_to_write("open the folder", folder, errno);
+    const bool taken =
+        take_lock(descriptor_, if_held == IfHeld::kWait, "another program that writes into the same folder");
+    if (taken && is_still_at(descriptor_, folder)) return;
+    close(descriptor_);
+    if (taken) continue;
+    fail_input("another openwork is writing into this folder", folder.string(),
+               "wait until it has ended, or choose another folder");
+  }
 }
 
 FolderLock::~FolderLock() {
+  std::error_code ignored;
+  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // fails where there is something in it
   close(descriptor_);
 }
 

@@ -4,14 +4,16 @@
 #pragma once
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 namespace openwork {
 
 // Whether a plain file is there; false where that cannot be seen.
 bool is_file(const std::filesystem::path& path);
 
-// Creates the folder and its parents and makes them durable; fails naming it where that cannot be done.
-void make_folder(const std::filesystem::path& folder);
+// Creates the folder and its parents and makes them durable; fails naming it where that cannot be done. Returns those
+// that were not there, the innermost first.
+std::vector<std::filesystem::path> make_folder(const std::filesystem::path& folder);
 
 // Renames over what is there and makes that durable; fails naming the target.
 void rename_file(const std::filesystem::path& from, const std::filesystem::path& to);
@@ -22,7 +24,8 @@ void sync_folder(const std::filesystem::path& folder);
 void sync_file(const std::filesystem::path& file);  // its content
 
 // Holds a folder (made where absent) for one writer. The lock is on the folder itself, so that no file is left,
-// and goes with the process however it ends. Where it is held by another process: kRefuse fails, kWait says so
+// and goes with the process however it ends. A folder that had to be made and is still empty at the end goes too, with
+// its parents: a command that is refused leaves none. Where it is held by another process: kRefuse fails, kWait says so
 // in a note and waits.
 class FolderLock {
  public:
@@ -33,6 +36,7 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
+  std::vector<std::filesystem::path> made_;  // the innermost first
   int descriptor_;
 };
 

@@ -26,11 +26,7 @@ TaskComparison::TaskComparison(const std::vector<std::string>& tasks, int64_t pr
   settings_.seed = seed;
   if (names_.empty()) names_ = {"copy"};
   if (names_ == std::vector<std::string>{"none"}) names_.clear();
-  for (const std::string& name : names_) {
-    if (is_built_in_task(name) || std::filesystem::exists(name)) continue;
-    fail_input(fmt::format("no task '{}'", printable(name, 60)), "--task",
-               fmt::format("use {}, none, or a JSONL file", fmt::join(built_in_tasks(), ", ")));
-  }
+  for (const std::string& name : names_) check_task_name(name);
 }
 
 void TaskComparison::add_task(const Transformer& model, const std::string& name,

@@ -38,7 +38,8 @@ void TraceComparison::add_model(const Transformer& model, const std::string& nam
   if (tokens > kMostTokens)
     return leave_out(
         fmt::format("it has {} tokens, more than {}; openwork trace takes it", tokens, kMostTokens));
-  TracedModel traced = attach_transcoders(model, name, short_name(name), transcoders_[traces_.size()]);
+  TracedModel traced =
+      attach_transcoders(model, name, short_name(name), std::move(transcoders_[traces_.size()]));
   traced.tokenizer = std::move(prompt.tokenizer);
   traced.beginning = std::move(prompt.beginning);
   try {

@@ -30,7 +30,7 @@ class TraceComparison {
   void leave_out(const std::string& why);
 
   std::string prompt_;
-  std::vector<std::string> transcoders_;  // one per model; empty: MLPs are nodes
+  std::vector<FeatureFolder> transcoders_;  // one per model; none: MLPs are nodes
   std::vector<ModelTrace> traces_;
   bool left_out_ = false;
 };

@@ -7,7 +7,7 @@
 
 namespace openwork {
 
-TracedModel open_traced_model(const std::string& name, const std::string& transcoders,
+TracedModel open_traced_model(const std::string& name, const FeatureFolder& transcoders,
                               const CommonOptions& common) {
   if (common.dtype != "fp32")
     fail_input("tracing in " + common.dtype, "--dtype", "use fp32: effects are sums that must be exact");

@@ -10,9 +10,9 @@
 
 namespace openwork {
 
-// Opens the model with the transcoders of a folder (empty: MLPs are nodes). Tracing is exact in fp32 alone;
+// Opens the model with the transcoders of a folder (none: MLPs are nodes). Tracing is exact in fp32 alone;
 // another dtype is refused.
-TracedModel open_traced_model(const std::string& name, const std::string& transcoders,
+TracedModel open_traced_model(const std::string& name, const FeatureFolder& transcoders,
                               const CommonOptions& common);
 
 // The given prompts in this model's tokens; gives the tokenizer to `traced`.

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kOutputs[] = {"--json", "--out",    "--csv",   "--markdown",
-                                    "--save", "--export", "--graph", "--mib"};
+constexpr const char* kOutputs[] = {"--json",  "--out", "--csv",   "--markdown",     "--save",   "--export",
+                                    "--graph", "--mib", "--sweep", "--features-out", "--details"};
 constexpr std::string_view kNumbers[] = {"X", "M", "MB", "W",   "R",     "B",  "A",
                                          "S", "N", "K",  "POS", "FLOAT", "INT"};
 
@@ -75,6 +75,12 @@ void check_output_folder(const std::string& given) {
   check_folder(at, given);
 }
 
+// Said by the program's own reader, too, but only when the model has been opened.
+void check_data_file(const std::string& given) {
+  std::error_code error;
+  if (!fs::exists(given, error)) fail_input("there is no such data file", given, "check its name");
+}
+
 bool is_not_finite(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -88,6 +94,12 @@ void check_seed(const std::string& text) {
   if (error != std::errc() || stop != end)
     fail_input(fmt::format("'{}' is no seed", printable(text, 60)), "--seed",
                "give a whole number from 0 to 18446744073709551615");
+}
+
+// Of the verb that trains into --out DIR and draws into --out FILE: whether it is asked to draw.
+bool draws(const CLI::App& verb, const CLI::Option& option) {
+  const CLI::Option* const measure = verb.get_option_no_throw("--measure");
+  return option.check_name("--out") && measure != nullptr && !measure->results().empty();
 }
 
 // Without words of its own in the help.
@@ -104,6 +116,7 @@ void add_check(CLI::Option& option, Check check) {
 void add_checks(CLI::App& verb, CLI::Option& option) {
   const std::string kind = kind_of(option), name = option.get_name();
   if (option.check_lname("seed")) add_check(option, check_seed);
+  if (option.check_lname("data")) add_check(option, check_data_file);
   if (std::find(std::begin(kNumbers), std::end(kNumbers), kind) != std::end(kNumbers)) {
     add_check(option, [name](const std::string& text) {
       if (is_not_finite(text))
@@ -113,14 +126,11 @@ void add_checks(CLI::App& verb, CLI::Option& option) {
   const bool is_output = std::any_of(std::begin(kOutputs), std::end(kOutputs),
                                      [&](const char* each) { return option.check_name(each); });
   if (!is_output) return;
-  if (kind == "DIR") {
-    add_check(option, check_output_folder);
-  } else {
-    add_check(option, [&verb, &option](const std::string& text) {
-      check_distinct(verb, option, text);
-      check_output_file(text, verb.get_option_no_throw("--out"));
-    });
-  }
+  add_check(option, [&verb, &option, kind](const std::string& text) {
+    if (kind == "DIR" && !draws(verb, option)) return check_output_folder(text);
+    check_distinct(verb, option, text);
+    check_output_file(text, verb.get_option_no_throw("--out"));
+  });
 }
 
 }  // namespace

@@ -16,10 +16,20 @@ std::string sweep_path(const std::string& file, const CommonOptions& common) {
 
 }  // namespace
 
+CLI::Validator task_name() {
+  return CLI::Validator(
+      [](std::string& name) {
+        check_task_name(name);
+        return std::string();
+      },
+      "");
+}
+
 void add_task_options(CLI::App& verb, TaskOptions& options) {
   verb.add_option("--task", options.task,
                   "copy, ioi, greater-than, docstring, opposite or a JSONL file of prompts")
       ->required()
+      ->check(task_name())
       ->type_name("TASK");
   verb.add_option("--prompts", options.prompts,
                   "how many prompts to draw, or to take from the file (24; all of a file)")

@@ -19,6 +19,9 @@ struct TaskOptions {
   int64_t prompts = 0;  // 0: 24 drawn, or all of a file
 };
 
+// Of an option that names a task: refuses what is none.
+CLI::Validator task_name();
+
 void add_task_options(CLI::App& verb, TaskOptions& options);
 void add_sweep_option(CLI::App& verb, std::string& file);  // --sweep, where a KeptSweep is kept
 

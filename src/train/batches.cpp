@@ -134,12 +134,22 @@ class ShardMaker {
     });
   }
 
-  nlohmann::json write(const PreparedData& data, const fs::path& origin) const {
+  // Fails where there is too little to train on or to measure.
+  void check(int64_t context, const fs::path& origin) const {
     if (train_tokens_ == 0) fail_input("no documents to train on", origin.string(), "give more data");
     if (held_out_tokens_ == 0) {
       fail_input("no document is held out, so that nothing can be measured", origin.string(),
                  "give more documents, a larger share or a file with --held-out");
     }
+    const auto fewest = std::min(train_tokens_, held_out_tokens_);
+    if (context > 0 && fewest < context + 1) {
+      fail_input(fmt::format("{} {} tokens are fewer than one block of {} and its next token", fewest,
+                             fewest == train_tokens_ ? "training" : "held-out", context),
+                 origin.string(), "give more data, or a smaller --context");
+    }
+  }
+
+  nlohmann::json write(const PreparedData& data) const {
     train_.write(data.train);
     held_out_.write(data.held_out);
     return {{"train_tokens", train_tokens_},
@@ -181,10 +191,11 @@ PreparedData prepare_data(const DataOptions& options, const Tokenizer& tokenizer
     ShardMaker maker(tokenizer, end_of_text, vocabulary);
     if (!rule.file.empty()) maker.read_held_out_file(rule);
     maker.read_files(options, rule);
+    maker.check(options.context, options.files.front());  // before a folder is made for nothing
     std::error_code ignored;
     make_folder(options.folder);
     fs::remove(options.folder / "data.json", ignored);  // says nothing while the shards change
-    data.description.update(maker.write(data, options.files.front()));
+    data.description.update(maker.write(data));
     write_text_file(options.folder / "data.json", data.description.dump(1) + "\n");
   }
   return open_data(options.folder);

@@ -27,6 +27,7 @@ struct DataOptions {
   std::string held_out;          // empty: one document in 250; a share such as 0.01; or a file
   int64_t max_tokens = 0;        // stop reading after this many training tokens; 0: read everything
   std::filesystem::path folder;  // where the shards go
+  int64_t context = 0;           // a block's tokens: data for less than one is refused; 0: not asked
   bool resumed = false;  // shards of other content are a run's that is to go on: refuse, do not replace
 };
 

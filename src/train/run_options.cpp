@@ -29,6 +29,10 @@ void check_run_options(const RunOptions& run) {
     fail_input("--compact is a difference to a whole model", "command line",
                "use it without --lora and --init random, on a model that is no adapter");
   }
+  if (run.adapter && run.weights.lora) {
+    fail_input("the model is an adapter already", run.model,
+               "train all its weights (--full), or start from its base");
+  }
   if (run.frontier > 0 && run.weights.lora) {
     fail_input("--frontier with --lora", "command line",
                "train all weights: each point goes on from the model before it");

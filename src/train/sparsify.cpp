@@ -150,10 +150,6 @@ std::unique_ptr<FolderLock> make_run_folder(const RunOptions& options) {
 
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate) {
   options.loop.ranks->run_first([&] { check_run_folder(options); });
-  if (options.adapter && options.weights.lora) {
-    fail_input("the model is an adapter already", options.model,
-               "train all its weights (--full), or start from its base");
-  }
   RunReport report = start_report(options);
   SharedRun run{options, batches, evaluate};
   std::optional<Transformer> base = open_start(options);

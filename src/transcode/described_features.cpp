@@ -19,20 +19,26 @@ bool are_of(const Descriptions& descriptions, const Transcoders& transcoders) {
 
 }  // namespace
 
-DescribedFeatures open_described(const std::string& folder, const ModelConfig& config,
+FeatureFolder open_feature_folder(const std::string& path) {
+  if (path.empty()) return {};
+  check_transcoder_folder(path);
+  return {path, load_descriptions(path)};
+}
+
+DescribedFeatures open_described(FeatureFolder folder, const ModelConfig& config,
                                  const std::string& model_hash) {
-  DescribedFeatures set;
-  set.folder = folder;
-  set.transcoders = load_transcoders(folder);
-  check_transcoders_fit(set.transcoders, config, model_hash, folder);
-  std::optional<Descriptions> descriptions = load_descriptions(folder);
-  if (!descriptions) {
-    fail_input(fmt::format("no {}", kDescriptionsFile), folder,
+  if (!folder.descriptions) {
+    fail_input(fmt::format("no {}", kDescriptionsFile), folder.path,
                "describe them: openwork transcode MODEL --measure FOLDER --data FILE --describe 5");
   }
-  if (!are_of(*descriptions, set.transcoders))
-    fail_input("descriptions of other transcoders", folder, "describe them anew: --measure --describe 5");
-  set.descriptions = std::move(*descriptions);
+  DescribedFeatures set;
+  set.folder = folder.path;
+  set.transcoders = load_transcoders(folder.path);
+  check_transcoders_fit(set.transcoders, config, model_hash, folder.path);
+  if (!are_of(*folder.descriptions, set.transcoders))
+    fail_input("descriptions of other transcoders", folder.path,
+               "describe them anew: --measure --describe 5");
+  set.descriptions = std::move(*folder.descriptions);
   return set;
 }
 

@@ -1,5 +1,7 @@
-// A folder of transcoders with what its features are about, opened together and held against its model.
+// A folder of transcoders with what its features are about: read as far as it can be without its model, then opened
+// and held against it.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,16 @@
 #include "transcode/feature_list.h"
 
 namespace openwork {
+
+// What is read before any weights are opened, so that what is wrong with it is said first and costs little.
+struct FeatureFolder {
+  std::string path;                          // empty: no transcoders
+  std::optional<Descriptions> descriptions;  // where the folder has them
+};
+
+// Reads the folder's configuration and its descriptions; fails in one line naming the file that is wrong. An empty
+// path is no folder.
+FeatureFolder open_feature_folder(const std::string& path);
 
 struct DescribedFeatures {
   std::string folder;
@@ -20,7 +32,7 @@ struct DescribedFeatures {
 };
 
 // Fails where the transcoders are of another model, not described, or described when they were others.
-DescribedFeatures open_described(const std::string& folder, const ModelConfig& config,
+DescribedFeatures open_described(FeatureFolder folder, const ModelConfig& config,
                                  const std::string& model_hash);
 
 // A file for every feature that was found, those that are like it among them; says how many. Makes the folder.

@@ -329,7 +329,18 @@ class TranscoderTraining {
 
 }  // namespace
 
-void check_transcode_options(const TranscodeOptions& options) {
+static void check_start(const TranscodeOptions& options, const ModelConfig& config) {
+  const Transcoders& start = *options.start;
+  const bool fits = start.kind == options.kind && start.input == options.input &&
+                    static_cast<int64_t>(start.layers.size()) == config.layers &&
+                    start.layers.front().features() == options.features;
+  if (fits) return;
+  fail_input(fmt::format("it has {} layers of {} features, {}, {}", start.layers.size(),
+                         start.layers.front().features(), kind_name(start.kind), input_name(start.input)),
+             "--start", "give the --kind, --input and --features it was trained with");
+}
+
+void check_transcode_options(const TranscodeOptions& options, const ModelConfig& config) {
   if ((options.steps > 0) == (options.minutes > 0)) {
     fail_input("the length of the run is not clear", "--steps and --minutes", "give one of the two");
   }
@@ -349,24 +360,13 @@ void check_transcode_options(const TranscodeOptions& options) {
     fail_input(fmt::format("a share of {}", options.joint_share), "--joint-share", "give 0 to 1");
   }
   check_schedule(options.schedule);
-}
-
-static void check_start(const TranscodeOptions& options, const ModelConfig& config) {
-  const Transcoders& start = *options.start;
-  const bool fits = start.kind == options.kind && start.input == options.input &&
-                    static_cast<int64_t>(start.layers.size()) == config.layers &&
-                    start.layers.front().features() == options.features;
-  if (fits) return;
-  fail_input(fmt::format("it has {} layers of {} features, {}, {}", start.layers.size(),
-                         start.layers.front().features(), kind_name(start.kind), input_name(start.input)),
-             "--start", "give the --kind, --input and --features it was trained with");
+  if (options.start != nullptr) check_start(options, config);
 }
 
 TranscodeResult train_transcoders(const Transformer& model, Batches& batches, const TranscodeOptions& given) {
   const at::NoGradGuard no_grad;
   TranscodeOptions options = given;
-  check_transcode_options(options);
-  if (options.start != nullptr) check_start(options, model.config());
+  check_transcode_options(options, model.config());
   if (options.learning_rate <= 0)
     options.learning_rate = 0.03 / std::sqrt(static_cast<double>(options.features));
   return TranscoderTraining(model, batches, options).run();

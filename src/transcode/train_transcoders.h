@@ -57,7 +57,7 @@ struct TranscodeResult {
 };
 
 // Fails where the options make no run.
-void check_transcode_options(const TranscodeOptions& options);
+void check_transcode_options(const TranscodeOptions& options, const ModelConfig& config);
 
 // The model computes in its own dtype and so do the products here; masters are float32. Fails (exit 1) where
 // the loss stops being finite.

@@ -166,13 +166,21 @@ void remove_others(const fs::path& folder, TranscoderKind kind, size_t layers) {
   remove_from("W_dec", per_layer ? 0 : layers);
 }
 
-}  // namespace
-
-Transcoders load_transcoders(const fs::path& folder, at::Device device) {
+Transcoders read_config_of(const fs::path& folder) {
   if (!fs::exists(folder / kConfigFile)) {
     fail_input("no config.yaml", folder.string(), "name a transcoder folder (openwork transcode makes one)");
   }
-  Transcoders transcoders = read_transcoder_config(folder / kConfigFile);
+  return read_transcoder_config(folder / kConfigFile);
+}
+
+}  // namespace
+
+void check_transcoder_folder(const fs::path& folder) {
+  count_layers(folder, read_config_of(folder).kind);
+}
+
+Transcoders load_transcoders(const fs::path& folder, at::Device device) {
+  Transcoders transcoders = read_config_of(folder);
   const int64_t layers = count_layers(folder, transcoders.kind);
   for (int64_t n = 0; n < layers; ++n) {
     LayerTranscoder layer = transcoders.kind == TranscoderKind::kPerLayer
@@ -189,10 +197,13 @@ Transcoders load_transcoders(const fs::path& folder, at::Device device) {
   return transcoders;
 }
 
-void save_transcoders(const fs::path& folder, const Transcoders& transcoders, TranscoderFormat format) {
-  if (fs::exists(folder / "config.json") || fs::exists(folder / "model.safetensors")) {
+void check_transcoder_place(const fs::path& folder) {
+  if (fs::exists(folder / "config.json") || fs::exists(folder / "model.safetensors"))
     fail_input("the folder holds a model", folder.string(), "choose another --out");
-  }
+}
+
+void save_transcoders(const fs::path& folder, const Transcoders& transcoders, TranscoderFormat format) {
+  check_transcoder_place(folder);
   make_folder(folder);
   for (size_t n = 0; n < transcoders.layers.size(); ++n) {
     const auto write = transcoders.kind == TranscoderKind::kPerLayer ? write_per_layer : write_cross_layer;

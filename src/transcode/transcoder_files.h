@@ -18,8 +18,15 @@ namespace openwork {
 
 enum class TranscoderFormat { kFloat32, kEightBit };
 
+// Whether it is a folder of transcoders at all: its configuration is read, and its first file is there. Fails in one
+// line as load_transcoders would, before anything large is opened.
+void check_transcoder_folder(const std::filesystem::path& folder);
+
 // Both kinds, both formats, and what circuit-tracer itself wrote. Fails in one line naming the file.
 Transcoders load_transcoders(const std::filesystem::path& folder, at::Device device = at::kCPU);
+
+// Fails where the folder holds a model: transcoders are not written beside one.
+void check_transcoder_place(const std::filesystem::path& folder);
 
 // Each file is whole or absent, config.yaml last; files of another set in the folder go. Fails where the
 // folder holds a model.

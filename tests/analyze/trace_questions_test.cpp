@@ -114,7 +114,7 @@ TEST(ModelTraces, AskAboutTheSameTwoTokensWhereTheTokensAreTheSame) {
 }
 
 TEST(TracePrompts, AreTracedFromPlainSettings) {
-  const TracedModel traced = attach_transcoders(load_model("tests/data/gpt2"), "tests/data/gpt2", "tiny", "");
+  const TracedModel traced = attach_transcoders(load_model("tests/data/gpt2"), "tests/data/gpt2", "tiny");
   PromptTraceSettings settings;
   settings.changes = {{"L1H0", 0}};
   settings.scores = {*parse_pattern_entry("L1H1:3<-1")};

@@ -73,11 +73,14 @@ TEST(BadInput, TrainingOptionsThatMakeNoRun) {
   refuse({"--steps", "3", "--lengths", "48,64"}, "blocks of 48 tokens do not fill a context of 64");
   refuse({"--steps", "3", "--lengths", "64,64"}, "named twice");
   refuse({"--steps", "3", "--data", scratch / "missing.txt"}, "missing.txt");
-  EXPECT_FALSE(fs::exists(scratch / "refused/model.safetensors"));
-  expect_refusal({"sparsify", "openwork-9m", "--data", "x", "--out", scratch / "o", "--steps", "1"},
+  write_small_model(scratch);
+  expect_refusal(small_run(scratch, "refused", {"--held-out", "0.00001"}), "no document is held out");
+  EXPECT_FALSE(fs::exists(scratch / "refused")) << "nothing is left of a run that was refused";
+  expect_refusal({"sparsify", "openwork-9m", "--data", scratch / "documents.jsonl", "--out", scratch / "o",
+                  "--steps", "1"},
                  "openwork-9m");
   expect_refusal({"pretrain", "--config", scratch / "none.json", "--tokenizer", "models/openwork-8m",
-                  "--data", "x", "--out", scratch / "o", "--steps", "1"},
+                  "--data", scratch / "documents.jsonl", "--out", scratch / "o", "--steps", "1"},
                  "none.json");
 }
 
@@ -99,6 +102,9 @@ TEST(BadInput, TokenizersThatCannotBeLearned) {
   refuse({"--train-tokenizer", "300", "--tokenizer", "models/openwork-8m"}, "the tokenizer is not clear");
   refuse({"--train-tokenizer", "100"}, "--train-tokenizer");
   refuse({"--train-tokenizer", "9000"}, "but the model has 8192 tokens");
+  refuse({"--tokenizer", scratch / "none"}, "none");
+  refuse({"--tokenizer", "models/openwork-8m", "--data", scratch / "missing.txt"}, "missing.txt");
+  EXPECT_FALSE(fs::exists(scratch / "o"));
 }
 
 TEST(BadInput, AFolderThatHoldsARunIsNotOverwritten) {

@@ -83,21 +83,44 @@ TEST(SmallFile, AHeaderLargerThanItsTensors) {
   expect_cheap_refusal(scratch, {"inspect", scratch / "model.safetensors"}, "bytes of tensors");
 }
 
-TEST(SmallFile, DescriptionsThatUnpackWithoutEnd) {
-  const ScratchFolder scratch;
-  const fs::path folder = scratch.path() / "transcoders";
-  fs::create_directories(folder);
-  for (const auto& entry : fs::directory_iterator("models/openwork-8m/transcoders"))
-    fs::copy(entry.path(), folder, fs::copy_options::recursive);
+// A model's folder with descriptions that unpack without end among its transcoders.
+fs::path write_endless_descriptions(const ScratchFolder& scratch) {
+  const fs::path model = scratch.path() / "model", folder = model / "transcoders";
+  fs::copy("models/openwork-8m", model, fs::copy_options::recursive);
   const std::string text(size_t{1} << 30, ' ');
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
   std::ofstream(folder / "features.json.zst", std::ios::binary) << packed;
-  const ProgramResult result =
-      run_openwork({"trace", "openwork-8m", "The cat", "--transcoder", folder.string(), "--graph",
-                    scratch / "graph.json", "--device", "cpu", "--quiet"});
-  EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("it unpacks to more than"));
+  return model;
+}
+
+TEST(SmallFile, DescriptionsThatUnpackWithoutEnd) {
+  const ScratchFolder scratch;
+  const fs::path model = write_endless_descriptions(scratch);
+  const std::string folder = model / "transcoders", name = model.string();
+  for (const Words& words :
+       {Words{"trace", "openwork-8m", "The cat", "--transcoder", folder, "--graph", scratch / "graph.json"},
+        Words{"features", "openwork-8m", "--transcoder", folder}, Words{"serve", name, "--port", "0"},
+        Words{"compare", name, name, "--out", scratch / "report"}}) {
+    Words quiet = words;
+    quiet.insert(quiet.end(), {"--device", "cpu", "--quiet"});
+    expect_cheap_refusal(scratch, quiet, "it unpacks to more than");
+  }
+  EXPECT_FALSE(fs::exists(scratch / "report"));
+}
+
+// The weights are not there, and nobody has missed them yet.
+TEST(Descriptions, ThatAreBrokenAreRefusedBeforeTheModelIsOpened) {
+  const ScratchFolder scratch;
+  const fs::path model = write_endless_descriptions(scratch);
+  fs::remove(model / "model.safetensors");
+  const std::string name = model.string();
+  for (const Words& words :
+       {Words{"trace", "openwork-8m", name, "The cat"}, Words{"serve", "openwork-8m", name},
+        Words{"features", name}, Words{"compare", "openwork-8m", name}})
+    expect_refusal(words, "it unpacks to more than");
+  std::ofstream(model / "transcoders/config.yaml") << "model_kind: none\n";
+  expect_refusal({"trace", name, "The cat"}, "model_kind 'none'");
 }
 
 TEST(Results, ThatCannotBeWrittenAreAFailure) {
@@ -167,7 +190,7 @@ TEST(Output, PlacesAreCheckedBeforeAnyWork) {
   std::ofstream(scratch / "file") << "in the way";
   // The model is not there either: the place is what is said first.
   for (const Words& words :
-       {Words{"eval", "nowhere", "--data", "nothing", "--json", none},
+       {Words{"eval", "nowhere", "--data", "tests/data/held_out.txt", "--json", none},
         Words{"compare", "nowhere", "nowhere", "--json", none},
         Words{"circuit", "nowhere", "--task", "copy", "--out", none},
         Words{"stats", "nowhere", "x", "--csv", none}, Words{"trace", "nowhere", "x", "--graph", none},
@@ -180,6 +203,33 @@ TEST(Output, PlacesAreCheckedBeforeAnyWork) {
   EXPECT_FALSE(fs::exists(scratch.path() / "none"));
   const std::string same = scratch / "same.svg";
   expect_refusal({"heads", "nowhere", "x", "--out", same, "--json", same}, "are the same");
+}
+
+// Said though the model, or one of the models, is not there: nothing was opened for it.
+TEST(Names, AreCheckedBeforeAnyModelIsOpened) {
+  const ScratchFolder scratch;
+  for (const Words& words :
+       {Words{"eval", "nowhere", "--data", "nothing.txt"},
+        Words{"prune", "nowhere", "--data", "nothing.txt", "--out", scratch / "o"},
+        Words{"compare", "nowhere", "nowhere", "--data", "nothing.txt", "--out", scratch / "o"},
+        Words{"sparsify", "nowhere", "--data", "nothing.txt", "--out", scratch / "o"}})
+    expect_refusal(words, "there is no such data file; nothing.txt");
+  for (const Words& words :
+       {Words{"ablate", "nowhere", "--task", "nope"}, Words{"circuit", "nowhere", "--task", "nope"},
+        Words{"heads", "nowhere", "--task", "nope", "--out", scratch / "f.svg"},
+        Words{"trace", "nowhere", "--interventions", "--task", "nope"},
+        Words{"compare", "tests/data/gpt2", "tests/data/gpt2", "--task", "nope"}})
+    expect_refusal(words, "no task 'nope'");
+  // A weight that is not finite is found when the model is opened.
+  const std::string model = copy_model(scratch, "gpt2");
+  std::fstream weights(model + "/model.safetensors", std::ios::binary | std::ios::in | std::ios::out);
+  weights.seekp(-4, std::ios::end).write("\xff\xff\xff\xff", 4);
+  weights.close();
+  for (const char* verb : {"heads", "scatter"})
+    expect_refusal({verb, model, "--tokens", "1,2", "--heads", "L99H0", "--out", scratch / "f.svg"},
+                   "no head L99H0");
+  expect_refusal({"heads", model, "--tokens", "1,2", "--out", scratch / "f.svg"}, "not finite");
+  EXPECT_FALSE(fs::exists(scratch / "o"));
 }
 
 TEST(Json, EveryResultCarriesTheCommonProtocol) {

@@ -165,8 +165,11 @@ TEST_F(Transcode, MeasuringWritesNothingUnlessDescriptionsAreAskedFor) {
   std::vector<std::string> details = measure;
   details.insert(details.end(), {"--details", *scratch / "none"});
   expect_refusal(details, "give --describe N");
-  measure.insert(measure.end(), {"--describe", "1"});
-  ASSERT_EQ(run_openwork(measure).exit_code, 0);
+  measure.insert(measure.end(), {"--describe", "1", "--curve-blocks", "1", "--out", *scratch / "curves.svg"});
+  const ProgramResult described = run_openwork(measure);
+  ASSERT_EQ(described.exit_code, 0) << described.err;
+  for (const char* file : {"measured/features.json.zst", "curves.svg"})
+    EXPECT_NE(described.out.find("wrote " + *scratch / file), std::string::npos) << described.out;
   const auto after = look();
   ASSERT_EQ(after.size(), before.size());
   for (const auto& [path, bytes] : before) {
@@ -200,6 +203,33 @@ TEST_F(Transcode, BadInputIsOneLine) {
   expect_refusal(command("none", {"--kind", "both"}), "--kind");
   expect_refusal(command("none", {"--minutes", "1"}), "the length of the run is not clear");
   expect_refusal({"transcode", "--unpack", *scratch / "model", "--out", *scratch / "none"}, "no config.yaml");
+  EXPECT_FALSE(fs::exists(*scratch / "none"));
+}
+
+TEST_F(Transcode, ARefusedRunLeavesNoFolder) {
+  expect_refusal(command("new/none", {"--data", *scratch / "missing.txt"}), "missing.txt");
+  expect_refusal(command("new/none", {"--held-out", "0.00001"}), "no document is held out");
+  expect_refusal(command("new/none", {"--start", *scratch / "model"}), "no config.yaml");
+  expect_refusal(command("new/none", {"--kind", "clt", "--skip"}), "a skip across layers");
+  std::ofstream(*scratch / "short.txt") << "A few words.";
+  expect_refusal(command("new/none", {"--held-out", *scratch / "short.txt"}), "fewer than one block of 32");
+  EXPECT_FALSE(fs::exists(*scratch / "new"));
+}
+
+// Found before the training, not after it.
+TEST_F(Transcode, AFolderThatHoldsAModelIsRefusedAtOnce) {
+  fs::create_directories(scratch->path() / "of_a_model");
+  std::ofstream(*scratch / "of_a_model/config.json") << "{}";
+  expect_refusal(command("of_a_model"), "the folder holds a model");
+  EXPECT_FALSE(fs::exists(*scratch / "of_a_model/data"));
+}
+
+// What is wrong with the folder is said before a text is read.
+TEST_F(Transcode, AFolderToMeasureIsLookedAtFirst) {
+  std::ofstream(*scratch / "bytes.txt") << "\xff\xfe";  // no text
+  expect_refusal({"transcode", *scratch / "model", "--measure", *scratch / "model", "--data",
+                  *scratch / "bytes.txt", "--context", "32"},
+                 "no config.yaml");
 }
 
 }  // namespace

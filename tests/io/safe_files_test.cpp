@@ -26,6 +26,21 @@ TEST(FolderLock, ASecondWriterIsRefusedUntilTheFirstHasEnded) {
   FolderLock(folder / "new/out", IfHeld::kRefuse);
 }
 
+TEST(FolderLock, AFolderMadeForNothingGoesAgain) {
+  const TestFolder folder;
+  fs::create_directories(folder / "there");
+  { const FolderLock lock(folder / "there/new/out", IfHeld::kRefuse); }
+  EXPECT_TRUE(fs::is_empty(folder / "there"));
+  { const FolderLock lock(folder / "there", IfHeld::kRefuse); }
+  EXPECT_TRUE(fs::exists(folder / "there")) << "it was there before";
+  {
+    const FolderLock lock(folder / "there/new/out", IfHeld::kRefuse);
+    folder.write("there/new/kept", "by somebody");
+  }
+  EXPECT_TRUE(fs::exists(folder / "there/new/kept"));
+  EXPECT_FALSE(fs::exists(folder / "there/new/out"));
+}
+
 TEST(FolderLock, DiesWithItsHolder) {
   const TestFolder folder;
   const pid_t child = fork();
@@ -44,7 +59,7 @@ TEST(FolderLock, WaitsWhereAsked) {
   std::atomic<bool> taken = false;
   std::thread second([&] {
     const FolderLock lock(folder / "out", IfHeld::kWait);
-    taken = true;
+    taken = fs::exists(folder / "out");  // though the first one took it away
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(taken);

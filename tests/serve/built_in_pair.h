@@ -9,7 +9,7 @@
 namespace openwork::serve {
 
 inline TracedModel open_built_in(const std::string& name) {
-  TracedModel traced = attach_transcoders(load_model("models/" + name, {}), name, name, "");
+  TracedModel traced = attach_transcoders(load_model("models/" + name, {}), name, name);
   traced.tokenizer = Tokenizer::from_file("models/" + name);
   const std::vector<int32_t>& prefix = traced.tokenizer->prefix();
   traced.beginning.assign(prefix.begin(), prefix.end());

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "analyze/circuits/task_parts.h"
 #include "base/error.h"
@@ -75,6 +76,15 @@ const std::vector<std::string>& built_in_tasks() {
 
 bool is_built_in_task(const std::string& name) {
   return std::find(built_in_tasks().begin(), built_in_tasks().end(), name) != built_in_tasks().end();
+}
+
+void check_task_name(const std::string& name) {
+  if (is_built_in_task(name)) return;
+  std::ifstream file(name, std::ios::binary);
+  if (file && file.peek() != std::ifstream::traits_type::eof()) return;
+  fail_input(
+      fmt::format("no task '{}'", printable(name, 60)), "--task",
+      fmt::format("use {} or a JSONL file that is there and not empty", fmt::join(built_in_tasks(), ", ")));
 }
 
 const char* metric_name(TaskMetric metric) {

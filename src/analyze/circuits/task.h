@@ -67,6 +67,8 @@ TaskVocabulary make_vocabulary(const ModelConfig& config, const Tokenizer* token
 Task make_task(const std::string& name, const TaskVocabulary& vocabulary, int64_t prompts, uint64_t seed);
 const std::vector<std::string>& built_in_tasks();
 bool is_built_in_task(const std::string& name);
+// Refuses what is neither, before any model is opened for it.
+void check_task_name(const std::string& name);
 
 inline constexpr int64_t kDefaultPrompts = 24;
 inline constexpr int64_t kCopyHalf = 25;

@@ -114,12 +114,8 @@ std::vector<TaskRead> read_targets(const TaskLine& line, int64_t length, bool& s
 }  // namespace
 
 Task read_task_file(const std::string& path, const TaskVocabulary& vocabulary, int64_t prompts) {
+  check_task_name(path);
   std::ifstream file(path, std::ios::binary);
-  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    fail_input(
-        fmt::format("no task '{}'", printable(path)), "--task",
-        "use copy, ioi, greater-than, docstring, opposite or a JSONL file that is there and not empty");
-  }
   Task task{.name = path};
   int64_t number = 0;
   for (std::string text; std::getline(file, text);) {

@@ -24,20 +24,9 @@ fs::path own_folder(const std::string& name) {
   return fs::is_directory(path) ? path : path.parent_path();
 }
 
-}  // namespace
-
-std::string TracedModel::text_of(int64_t id) const {
-  if (!tokenizer || id < 0 || id >= tokenizer->size()) return fmt::format("{}", id);
-  return tokenizer->piece(static_cast<int32_t>(id));
-}
-
-int64_t TracedModel::count_beginning(const std::vector<int64_t>& ids) const {
-  const auto [end, _] = std::mismatch(beginning.begin(), beginning.end(), ids.begin(), ids.end());
-  return end == beginning.end() ? static_cast<int64_t>(beginning.size()) : 0;
-}
-
-std::vector<std::string> choose_transcoders(const std::vector<std::string>& given,
-                                            const std::vector<std::string>& models) {
+// The folders of choose_transcoders, unopened.
+std::vector<std::string> name_folders(const std::vector<std::string>& given,
+                                      const std::vector<std::string>& models) {
   std::vector<std::string> folders = given;
   if (!folders.empty() && folders.size() != models.size()) {
     fail_input(fmt::format("{} transcoder folders for {} models", folders.size(), models.size()),
@@ -60,8 +49,28 @@ std::vector<std::string> choose_transcoders(const std::vector<std::string>& give
   return folders;
 }
 
+}  // namespace
+
+std::string TracedModel::text_of(int64_t id) const {
+  if (!tokenizer || id < 0 || id >= tokenizer->size()) return fmt::format("{}", id);
+  return tokenizer->piece(static_cast<int32_t>(id));
+}
+
+int64_t TracedModel::count_beginning(const std::vector<int64_t>& ids) const {
+  const auto [end, _] = std::mismatch(beginning.begin(), beginning.end(), ids.begin(), ids.end());
+  return end == beginning.end() ? static_cast<int64_t>(beginning.size()) : 0;
+}
+
+std::vector<FeatureFolder> choose_transcoders(const std::vector<std::string>& given,
+                                              const std::vector<std::string>& models) {
+  std::vector<FeatureFolder> folders;
+  for (const std::string& folder : name_folders(given, models))
+    folders.push_back(open_feature_folder(folder));
+  return folders;
+}
+
 TracedModel attach_transcoders(Transformer model, const std::string& name, const std::string& title,
-                               const std::string& transcoders) {
+                               FeatureFolder folder) {
   TracedModel traced{.name = name,
                      .title = title,
                      .model = std::move(model),
@@ -70,13 +79,13 @@ TracedModel attach_transcoders(Transformer model, const std::string& name, const
                      .descriptions = {},
                      .tokenizer = {},
                      .beginning = {}};
-  if (transcoders.empty()) return traced;
-  traced.transcoders = load_transcoders(transcoders, traced.model.device());
+  if (folder.path.empty()) return traced;
+  traced.transcoders = load_transcoders(folder.path, traced.model.device());
   check_transcoders_fit(*traced.transcoders, traced.model.config(), model_hash(locate_model(name)),
-                        transcoders);
-  traced.descriptions = load_descriptions(transcoders);
-  traced.files = {.path = fs::path(transcoders).filename().string(),
-                  .sha256 = model_hash(transcoders),
+                        folder.path);
+  traced.descriptions = std::move(folder.descriptions);
+  traced.files = {.path = fs::path(folder.path).filename().string(),
+                  .sha256 = model_hash(folder.path),
                   .kind = kind_name(traced.transcoders->kind),
                   .scan = traced.transcoders->scan,
                   .features = traced.transcoders->layers.front().features()};

@@ -7,7 +7,7 @@
 #include "analyze/trace/trace_records.h"
 #include "model/transformer.h"
 #include "text/tokenizer.h"
-#include "transcode/descriptions.h"
+#include "transcode/described_features.h"
 #include "transcode/transcoder.h"
 
 namespace openwork {
@@ -34,14 +34,15 @@ struct TracedModel {
 };
 
 // The folders of transcoders, one per model; empty: MLPs are nodes. `given` has one per model (`none`: MLPs)
-// or is empty: then each model's own transcoders/, where all of the models have one.
-std::vector<std::string> choose_transcoders(const std::vector<std::string>& given,
-                                            const std::vector<std::string>& models);
+// or is empty: then each model's own transcoders/, where all of the models have one. A folder that is none, or whose
+// descriptions are broken, is refused here, before any model is opened.
+std::vector<FeatureFolder> choose_transcoders(const std::vector<std::string>& given,
+                                              const std::vector<std::string>& models);
 
-// The model with the transcoders and descriptions of a folder, or without where `transcoders` is empty. Fails
+// The model with the transcoders and descriptions of a folder, or without where it is none. Fails
 // where they are of another model. Tokenizer and beginning are the caller's to give.
 TracedModel attach_transcoders(Transformer model, const std::string& name, const std::string& title,
-                               const std::string& transcoders);
+                               FeatureFolder folder = {});
 
 // What is known of a feature; null where nothing is, and for nodes of other kinds.
 const FeatureDescription* find_description(const TracedModel& traced, const TraceNode& node);
