@@ -47,6 +47,17 @@ void remove_folder(const fs::path& folder) {
   fs::remove_all(going, ignored);
 }
 
+// What a kill left half written or half deleted, or was set aside, by the ends of its names.
+void remove_leftovers(const fs::path& folder, std::initializer_list<std::string_view> ends) {
+  std::error_code ignored;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (std::find(ends.begin(), ends.end(), entry.path().extension().string()) != ends.end())
+      leftovers.push_back(entry.path());
+  }
+  for (const fs::path& path : leftovers) fs::remove_all(path, ignored);
+}
+
 // The number in step-N; none for anything else, step-N.part and step-N.broken too.
 std::optional<int64_t> parse_step(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -150,6 +161,7 @@ void CheckpointFolder::recover() const {
     note(fmt::format("the checkpoint of step {} is broken ({}): going on from step {}", step, damage,
                      steps.back()));
   }
+  remove_leftovers(folder_, {".part"});  // the last prune of a run has no other after it
   if (read_text(folder_ / "latest") != folder_of(steps.back()).filename().string() + "\n")
     write_latest(steps.back());
 }
@@ -203,15 +215,9 @@ void CheckpointFolder::read_places(int64_t step, const std::string& name, int64_
 }
 
 void CheckpointFolder::prune() const {
-  std::error_code ignored;
   const std::vector<int64_t> steps = list_steps();
   for (size_t n = 0; n + static_cast<size_t>(keep_) < steps.size(); ++n) remove_folder(folder_of(steps[n]));
-  std::vector<fs::path> leftovers;
-  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
-    const fs::path end = entry.path().extension();
-    if (end == ".part" || end == ".broken") leftovers.push_back(entry.path());
-  }
-  for (const fs::path& path : leftovers) fs::remove_all(path, ignored);
+  remove_leftovers(folder_, {".part", ".broken"});
 }
 
 }  // namespace openwork

@@ -412,6 +412,19 @@ TEST(CheckpointFolder, LatestIsRepairedAfterAKillBeforeItWasWritten) {
   }
 }
 
+// Killed while it removed the oldest, after its last checkpoint: no later one takes the rest away.
+TEST(CheckpointFolder, WhatAKillLeftHalfRemovedGoesWhenTheRunGoesOn) {
+  const TestFolder scratch;
+  const fs::path folder = scratch / "checkpoints";
+  const CheckpointFolder checkpoints = save_steps(folder);
+  fs::rename(folder / "step-00000010", folder / "step-00000010.part");
+  fs::create_directories(folder / "step-00000040.123.part");
+  checkpoints.recover();
+  EXPECT_FALSE(fs::exists(folder / "step-00000010.part"));
+  EXPECT_FALSE(fs::exists(folder / "step-00000040.123.part"));
+  EXPECT_EQ(checkpoints.latest(), 30);
+}
+
 TEST(CheckpointFolder, OnesOfAnOlderProgramHaveNoSumsAndAreTaken) {
   const TestFolder scratch;
   const CheckpointFolder checkpoints = save_steps(scratch / "checkpoints");
