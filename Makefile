@@ -39,10 +39,14 @@ test:
 	@cmake --build build -j $(JOBS) -- --quiet
 	@scripts/test.sh
 
+# Every room under asan and ubsan, then the threads of those that know no torch under tsan.
 test-sanitize:
 	@scripts/setup.sh test
-	@$(CMAKE_SET_UP) --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS)
-	@ctest --test-dir build/asan --output-on-failure
+	@for kind in asan tsan; do \
+	  $(CMAKE_SET_UP) --preset $$kind >build/$$kind-configure.log || { cat build/$$kind-configure.log; exit 1; }; \
+	  cmake --build --preset $$kind -j $(JOBS) -- --quiet || exit 1; \
+	  ctest --test-dir build/$$kind --output-on-failure -j $(JOBS) || exit 1; \
+	done
 
 # Every place where a kill or a failing disk can meet a command; prints the table of docs/results. About an hour.
 test-crash:
