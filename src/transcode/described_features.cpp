@@ -19,6 +19,12 @@ bool are_of(const Descriptions& descriptions, const Transcoders& transcoders) {
 
 }  // namespace
 
+void check_descriptions_fit(const Descriptions& descriptions, const Transcoders& transcoders,
+                            const std::string& folder) {
+  if (!are_of(descriptions, transcoders))
+    fail_input("descriptions of other transcoders", folder, "describe them anew: --measure --describe 5");
+}
+
 FeatureFolder open_feature_folder(const std::string& path) {
   if (path.empty()) return {};
   check_transcoder_folder(path);
@@ -35,9 +41,7 @@ DescribedFeatures open_described(FeatureFolder folder, const ModelConfig& config
   set.folder = folder.path;
   set.transcoders = load_transcoders(folder.path);
   check_transcoders_fit(set.transcoders, config, model_hash, folder.path);
-  if (!are_of(*folder.descriptions, set.transcoders))
-    fail_input("descriptions of other transcoders", folder.path,
-               "describe them anew: --measure --describe 5");
+  check_descriptions_fit(*folder.descriptions, set.transcoders, folder.path);
   set.descriptions = std::move(*folder.descriptions);
   return set;
 }

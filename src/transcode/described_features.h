@@ -21,6 +21,10 @@ struct FeatureFolder {
 // path is no folder.
 FeatureFolder open_feature_folder(const std::string& path);
 
+// Fails where they were made when the transcoders were others.
+void check_descriptions_fit(const Descriptions& descriptions, const Transcoders& transcoders,
+                            const std::string& folder);
+
 struct DescribedFeatures {
   std::string folder;
   Transcoders transcoders;

@@ -109,6 +109,22 @@ TEST(SmallFile, DescriptionsThatUnpackWithoutEnd) {
   EXPECT_FALSE(fs::exists(scratch / "report"));
 }
 
+// Some hundred bytes that unpack to eight million, each third of them a list.
+TEST(SmallFile, DescriptionsOfMillionsOfLayers) {
+  const ScratchFolder scratch;
+  const fs::path folder = scratch.path() / "transcoders";
+  fs::copy("models/openwork-8m/transcoders", folder);
+  std::string text = R"({"version":1,"model":"","model_sha256":"","tokens":1,"layers":[[])";
+  while (text.size() < 8000000) text += ",[]";
+  text += "]}";
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
+  std::ofstream(folder / "features.json.zst", std::ios::binary) << packed;
+  expect_cheap_refusal(scratch,
+                       {"trace", "openwork-8m", "The cat", "--transcoder", folder.string(), "--quiet"},
+                       "are no descriptions of features");
+}
+
 // The weights are not there, and nobody has missed them yet.
 TEST(Descriptions, ThatAreBrokenAreRefusedBeforeTheModelIsOpened) {
   const ScratchFolder scratch;

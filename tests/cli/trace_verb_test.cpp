@@ -257,6 +257,17 @@ TEST(TraceVerb, RefusesTranscodersOfAnotherModel) {
                  "a feature, L1F3@0, of several models");
 }
 
+// Labels of features that were others would be wrong without a word.
+TEST(TraceVerb, RefusesDescriptionsOfOtherTranscoders) {
+  const ScratchFolder scratch;
+  write_transcoders(scratch / "tc", model_hash(fs::path("tests/data/gpt2")));
+  Descriptions descriptions;
+  descriptions.layers.assign(3, std::vector<FeatureDescription>(23));
+  save_descriptions(scratch / "tc", descriptions);
+  expect_refusal({"trace", "tests/data/gpt2", "--tokens", "1,2", "--transcoder", scratch / "tc"},
+                 "descriptions of other transcoders");
+}
+
 TEST(TraceVerb, RefusesBadPromptFilesAndMixedOptions) {
   const ScratchFolder scratch;
   std::ofstream(scratch / "bad.jsonl") << R"({"prompt": "a b"})"

@@ -83,6 +83,7 @@ TracedModel attach_transcoders(Transformer model, const std::string& name, const
   traced.transcoders = load_transcoders(folder.path, traced.model.device());
   check_transcoders_fit(*traced.transcoders, traced.model.config(), model_hash(locate_model(name)),
                         folder.path);
+  if (folder.descriptions) check_descriptions_fit(*folder.descriptions, *traced.transcoders, folder.path);
   traced.descriptions = std::move(folder.descriptions);
   traced.files = {.path = fs::path(folder.path).filename().string(),
                   .sha256 = model_hash(folder.path),
