@@ -189,6 +189,7 @@ TEST(Results, ThatAreNotFiniteAreRefused) {
 
 TEST(Numbers, ThatAreNoneAreRefused) {
   const ScratchFolder scratch;
+  write_small_model(scratch);
   expect_refusal({"tokenize", "openwork-8m", "x", "--seed", "-1"}, "'-1' is no seed");
   expect_refusal({"tokenize", "openwork-8m", "x", "--seed", "12345678901234567890123"}, "is no seed");
   expect_refusal({"run", "openwork-8m", "x", "--temperature", "nan"}, "nan");
