@@ -166,7 +166,7 @@ void remove_others(const fs::path& folder, TranscoderKind kind, size_t layers) {
   remove_from("W_dec", per_layer ? 0 : layers);
 }
 
-Transcoders read_config_of(const fs::path& folder) {
+Transcoders read_folder_config(const fs::path& folder) {
   if (!fs::exists(folder / kConfigFile)) {
     fail_input("no config.yaml", folder.string(), "name a transcoder folder (openwork transcode makes one)");
   }
@@ -176,11 +176,11 @@ Transcoders read_config_of(const fs::path& folder) {
 }  // namespace
 
 void check_transcoder_folder(const fs::path& folder) {
-  count_layers(folder, read_config_of(folder).kind);
+  count_layers(folder, read_folder_config(folder).kind);
 }
 
 Transcoders load_transcoders(const fs::path& folder, at::Device device) {
-  Transcoders transcoders = read_config_of(folder);
+  Transcoders transcoders = read_folder_config(folder);
   const int64_t layers = count_layers(folder, transcoders.kind);
   for (int64_t n = 0; n < layers; ++n) {
     LayerTranscoder layer = transcoders.kind == TranscoderKind::kPerLayer
