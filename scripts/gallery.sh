@@ -2,7 +2,8 @@
 # Draws every figure of docs/gallery from the models: SmolLM2-135M and openwork-8m, each beside its sparse twin.
 # Every command is the one its caption in docs/gallery/README.md gives. Names of figures may be given to draw only
 # those; OPENWORK, SMOLLM2_SPARSE and SMALL_SPARSE name the program and the sparse models where they are elsewhere;
-# COPY_CIRCUIT is the JSON of `circuit smollm2-135m smollm2-135m-sparse --task copy`, found before (it takes long on a CPU).
+# COPY_CIRCUIT is the JSON of `circuit smollm2-135m smollm2-135m-sparse --task copy`, found before (it takes long on a CPU):
+# the record of the shipped twin, unless another is named; COPY_CIRCUIT= finds it anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 openwork=${OPENWORK:-build/openwork}
@@ -11,6 +12,7 @@ large_sparse=${SMOLLM2_SPARSE:-smollm2-135m-sparse}
 small=openwork-8m
 small_sparse=${SMALL_SPARSE:-openwork-8m-sparse}
 out=${OUT:-docs/gallery}
+copy=${COPY_CIRCUIT-docs/results/smollm2-135m-sparse/copy-head.json}
 mary="When Mary and John went to the store, John gave a drink to"
 opposite="The opposite of 'large' is '"
 text=$(head -c 330 tests/data/held_out.txt)  # one sentence and a half: 80 tokens or so
@@ -37,7 +39,7 @@ figure() {
 
 figure smollm2-text heads "$large" "$large_sparse" "$text" --preset sample
 figure smollm2-sample heads "$large" "$large_sparse" "$mary" --preset sample
-figure smollm2-copy heads "$large" "$large_sparse" --preset task --task copy ${COPY_CIRCUIT:+--circuit "$COPY_CIRCUIT"}
+figure smollm2-copy heads "$large" "$large_sparse" --preset task --task copy ${copy:+--circuit "$copy"}
 figure smollm2-prompt heads "$large" "$large_sparse" "$opposite" --preset prompt --order importance --top 24 --columns 6
 figure smollm2-scatter scatter "$large" "$large_sparse" "$mary"
 figure smollm2-trace trace "$large" "$large_sparse" "$opposite" --target small --from large --transcoder none --transcoder none
