@@ -89,22 +89,39 @@ void paint_curve(Canvas& canvas, const Panel& panel, const Line& line) {
   flush();
 }
 
-void paint_mark(Canvas& canvas, const Panel& panel, const ChartMark& mark) {
+// How many points of the curves lie where a label `width` wide would stand.
+size_t count_under(const std::vector<Line>& lines, const Panel& panel, Point start, double width) {
+  size_t count = 0;
+  for (const Line& line : lines) {
+    for (size_t n = 0; n < line.x.size(); ++n) {
+      const Point point = panel.at(line.x[n], line.y[n]);
+      count += point.x > start.x && point.x < start.x + width && std::abs(point.y - start.y) < 10;
+    }
+  }
+  return count;
+}
+
+void paint_mark(Canvas& canvas, const Panel& panel, const ChartMark& mark, const std::vector<Line>& lines) {
   const Rect& plot = panel.plot();
   const Stroke dashed{mark.colour, 0.8, {3, 2.5}};
-  const TextStyle style{.size = 7, .colour = mark.colour};
   const Point at = panel.at(mark.x.value_or(0), mark.y.value_or(0));
+  bool left = at.x > plot.x + 0.7 * plot.width;  // the label goes to the left of the mark
+  const auto write = [&](Point where) {
+    canvas.write(where, mark.label,
+                 {.size = 7, .colour = mark.colour, .align = left ? Align::kEnd : Align::kStart});
+  };
   if (mark.x && mark.y) {
     canvas.fill_circle(at, 3, mark.colour);
-    const bool left = at.x > plot.x + 0.7 * plot.width;
-    canvas.write({at.x + (left ? -5 : 5), at.y - 3}, mark.label,
-                 {.size = 7, .colour = mark.colour, .align = left ? Align::kEnd : Align::kStart});
+    write({at.x + (left ? -5 : 5), at.y - 3});
   } else if (mark.y) {
     canvas.line({plot.x, at.y}, {plot.right(), at.y}, dashed);
-    canvas.write({plot.x + 3, at.y - 2}, mark.label, style);
+    const double width = plot.width / 4;
+    left = count_under(lines, panel, {plot.right() - width, at.y}, width) <
+           count_under(lines, panel, {plot.x, at.y}, width);
+    write({left ? plot.right() - 3 : plot.x + 3, at.y - 2});
   } else if (mark.x) {
     canvas.line({at.x, plot.y}, {at.x, plot.bottom()}, dashed);
-    canvas.write({at.x + 3, plot.y + 9}, mark.label, style);
+    write({at.x + (left ? -3 : 3), plot.y + 9});
   }
 }
 
@@ -128,7 +145,7 @@ Figure draw_line_chart(const LineChart& chart) {
               for (const Line& line : chart.lines) paint_band(canvas, panel, line);
               for (const Line& line : chart.lines) paint_curve(canvas, panel, line);
             });
-            for (const ChartMark& mark : chart.marks) paint_mark(canvas, panel, mark);
+            for (const ChartMark& mark : chart.marks) paint_mark(canvas, panel, mark, chart.lines);
           }};
 }
 

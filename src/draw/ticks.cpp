@@ -27,7 +27,7 @@ std::string format_fixed(double value, int decimals) {
 
 // Labels of ticks `step` apart, all with the same number of decimals.
 std::string label_of(double value, double step, double largest) {
-  if (largest >= 1e7 || step < 1e-6) return fmt::format("{:.3g}", value);
+  if (largest >= 1e7 || step < 1e-6) return format_number(value);
   const int decimals = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
   return format_fixed(value, decimals);
 }
@@ -43,7 +43,8 @@ std::vector<Tick> choose_ticks(double low, double high, int wanted) {
   std::vector<Tick> ticks;
   const double largest = std::max(std::abs(low), std::abs(high));
   for (double n = std::ceil((low - slack) / step); n * step <= high + slack; ++n) {
-    ticks.push_back({n * step, label_of(n * step, step, largest)});
+    const double value = n == 0 ? 0.0 : n * step;  // no minus sign before a zero
+    ticks.push_back({value, label_of(value, step, largest)});
   }
   return ticks;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_text.h"
 #include "draw/line_chart.h"
 
 namespace openwork {
@@ -11,12 +12,26 @@ using draw::ChartMark;
 using draw::Line;
 using draw::LineChart;
 
+double millions(int64_t tokens) {
+  return static_cast<double>(tokens) / 1e6;
+}
+
+std::vector<double> millions(std::vector<double> tokens) {
+  for (double& count : tokens) count /= 1e6;
+  return tokens;
+}
+
+// Since the base: of all points, where there is a frontier.
+int64_t all_tokens(const RunReport& report) {
+  return report.frontier.empty() ? report.result.training.tokens : report.frontier.back().tokens;
+}
+
 // The held-out curve from the base, where there is one, over what was measured on the way to the result.
 Line held_out_line(const RunReport& report, double Evaluation::*value,
                    const std::vector<double>& on_the_way) {
   Line line{.name = "held out, hard gates", .colour = draw::kSparse, .dots = true};
-  line.x = report.curves.held_out_tokens, line.y = on_the_way;
-  line.x.push_back(static_cast<double>(report.result.training.tokens));
+  line.x = millions(report.curves.held_out_tokens), line.y = on_the_way;
+  line.x.push_back(millions(all_tokens(report)));
   line.y.push_back(report.result.held_out.*value);
   return line;
 }
@@ -24,7 +39,7 @@ Line held_out_line(const RunReport& report, double Evaluation::*value,
 LineChart start_chart(const std::string& y_name) {
   LineChart chart;
   chart.width = 520, chart.height = 240;
-  chart.x_name = "tokens", chart.y_name = y_name;
+  chart.x_name = "tokens, million", chart.y_name = y_name;
   chart.x_low = 0;
   return chart;
 }
@@ -32,15 +47,19 @@ LineChart start_chart(const std::string& y_name) {
 draw::Figure draw_losses(const RunReport& report) {
   LineChart chart = start_chart("nats per token");
   const TrainingCurves& curves = report.curves;
-  chart.lines.push_back({.name = "training", .x = curves.tokens, .y = curves.loss, .colour = draw::kFaint});
+  chart.lines.push_back(
+      {.name = "training", .x = millions(curves.tokens), .y = curves.loss, .colour = draw::kFaint});
   if (!curves.target.empty())
-    chart.lines.push_back(
-        {.name = "target", .x = curves.tokens, .y = curves.target, .colour = draw::kInk, .dashes = {4, 3}});
+    chart.lines.push_back({.name = "target",
+                           .x = millions(curves.tokens),
+                           .y = curves.target,
+                           .colour = draw::kInk,
+                           .dashes = {4, 3}});
   chart.lines.push_back(held_out_line(report, &Evaluation::nats_per_token, curves.held_out_loss));
   if (report.control) {
     Line line{.name = "dense control, held out", .colour = draw::kDense, .dots = true};
-    line.x = report.control_curves.held_out_tokens, line.y = report.control_curves.held_out_loss;
-    line.x.push_back(static_cast<double>(report.control->training.tokens));
+    line.x = millions(report.control_curves.held_out_tokens), line.y = report.control_curves.held_out_loss;
+    line.x.push_back(millions(report.control->training.tokens));
     line.y.push_back(report.control->held_out.nats_per_token);
     chart.lines.push_back(line);
   }
@@ -60,7 +79,7 @@ draw::Figure draw_kept_edges(const RunReport& report) {
   };
   const TrainingCurves& curves = report.curves;
   chart.lines.push_back({.name = "training, gates as drawn",
-                         .x = curves.tokens,
+                         .x = millions(curves.tokens),
                          .y = percent(curves.kept_edges),
                          .colour = draw::kFaint});
   Line line = held_out_line(report, &Evaluation::kept_edges, curves.held_out_kept_edges);
@@ -104,7 +123,7 @@ draw::Figure draw_training(const RunReport& report) {
   caption.subtitle = fmt::format("held out: {:.4f} nats per token, {:.3f} % of edges kept",
                                  result.nats_per_token, 100 * result.kept_edges);
   caption.note = fmt::format("{} held-out blocks of {} tokens; {} training tokens; seed {}", result.blocks,
-                             result.context, report.result.training.tokens, report.seed);
+                             result.context, group_digits(all_tokens(report)), report.seed);
   return draw::arrange_figures(std::move(figures), 1, caption);
 }
 

@@ -39,6 +39,16 @@ TrainingCurves read_curves(const std::filesystem::path& metrics, size_t points) 
   return curves;
 }
 
+void append_curves(TrainingCurves& curves, TrainingCurves more, double tokens) {
+  for (std::vector<double>* list : {&more.tokens, &more.held_out_tokens}) {
+    for (double& value : *list) value += tokens;
+  }
+  for (const auto list : {&TrainingCurves::tokens, &TrainingCurves::loss, &TrainingCurves::target,
+                          &TrainingCurves::kept_edges, &TrainingCurves::held_out_tokens,
+                          &TrainingCurves::held_out_loss, &TrainingCurves::held_out_kept_edges})
+    (curves.*list).insert((curves.*list).end(), (more.*list).begin(), (more.*list).end());
+}
+
 nlohmann::json to_json(const TrainingCurves& curves) {
   return {{"tokens", curves.tokens},
           {"loss", curves.loss},

@@ -14,6 +14,8 @@ struct TrainingCurves {
 
 // At most `points` of the lines, evenly spread, the last one among them; every held-out measurement.
 TrainingCurves read_curves(const std::filesystem::path& metrics, size_t points = 1000);
+// Of a run that went on where another ended, whose tokens were `tokens`.
+void append_curves(TrainingCurves& curves, TrainingCurves more, double tokens);
 nlohmann::json to_json(const TrainingCurves& curves);
 
 }  // namespace openwork

@@ -176,7 +176,12 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
     settle_target(options, report, loop);
   }
   run_itself(run, std::exchange(base, std::nullopt), loop, report);
-  report.curves = read_curves(options.out / "metrics.jsonl");
+  if (report.frontier.empty()) report.curves = read_curves(options.out / "metrics.jsonl");
+  int64_t tokens = 0;
+  for (const FrontierPoint& point : report.frontier) {
+    append_curves(report.curves, read_curves(options.out / point.folder / "metrics.jsonl"),
+                  static_cast<double>(std::exchange(tokens, point.tokens)));
+  }
   if (options.control) report.control_curves = read_curves(options.out / "control" / "metrics.jsonl");
   return report;
 }

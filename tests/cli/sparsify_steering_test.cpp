@@ -164,6 +164,10 @@ TEST(SparsifySteering, AFrontierLeavesAModelAtEveryPoint) {
   EXPECT_EQ(sha256_of_file(scratch / "out/model.safetensors"),
             sha256_of_file(scratch / "out/point-3/model.safetensors"));
   EXPECT_TRUE(fs::exists(scratch / "out/report.svg"));
+  const auto tokens = report.at("curves").at("tokens").get<std::vector<double>>();  // of all three points
+  EXPECT_TRUE(std::is_sorted(tokens.begin(), tokens.end()));
+  EXPECT_EQ(tokens.back(), 36 * 256);
+  EXPECT_EQ(tokens.size(), report.at("curves").at("loss").size());
 
   // Stopped in its second point and resumed, it ends at the same models.
   const pid_t child = start_openwork(small_run(scratch, "cut", options), scratch / "cut");

@@ -27,6 +27,7 @@ TEST(Ticks, AreRoundNumbersWithJustTheDigitsTheyNeed) {
   EXPECT_THAT(labels(choose_ticks(0, 64)), ElementsAre("0", "10", "20", "30", "40", "50", "60"));
   EXPECT_THAT(labels(choose_ticks(-0.03, 0.07)), ElementsAre("-0.02", "0.00", "0.02", "0.04", "0.06"));
   EXPECT_THAT(labels(choose_ticks(0, 12288, 3)), ElementsAre("0", "5,000", "10,000"));
+  EXPECT_THAT(labels(choose_ticks(0, 2.2e7, 2)), ElementsAre("0", "1e7", "2e7"));
 }
 
 TEST(Ticks, LieWithinTheAxisWhateverItsRange) {
