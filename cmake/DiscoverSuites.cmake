@@ -1,4 +1,4 @@
-# Run after a test program is linked: cmake -DPROGRAM=... -DOUTPUT=... -DFOLDER=... -DENVIRONMENT=... -P DiscoverSuites.cmake
+# Run after a test program is linked: cmake -DPROGRAM=... -DOUTPUT=... -DFOLDER=... -DENVIRONMENT=... -DTIMEOUT=SECONDS -P DiscoverSuites.cmake
 # Writes a file for ctest with one test per GoogleTest suite. A process per test would load libtorch a thousand times,
 # which is most of what the tests would take; a suite shares one.
 execute_process(COMMAND "${PROGRAM}" --gtest_list_tests WORKING_DIRECTORY "${FOLDER}"
@@ -15,6 +15,6 @@ foreach(line ${lines})
   endif()
   set(suite "${CMAKE_MATCH_1}")
   string(APPEND text "add_test([==[${suite}]==] \"${PROGRAM}\" [==[--gtest_filter=${suite}.*]==] --gtest_brief=0)\n"
-    "set_tests_properties([==[${suite}]==] PROPERTIES WORKING_DIRECTORY \"${FOLDER}\" TIMEOUT 900 ENVIRONMENT \"${ENVIRONMENT}\")\n")
+    "set_tests_properties([==[${suite}]==] PROPERTIES WORKING_DIRECTORY \"${FOLDER}\" TIMEOUT ${TIMEOUT} ENVIRONMENT \"${ENVIRONMENT}\")\n")
 endforeach()
 file(WRITE "${OUTPUT}" "${text}")

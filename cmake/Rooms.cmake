@@ -55,8 +55,10 @@ function(openwork_test name)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
     INSTALL_RPATH "$ORIGIN/..;${Libtorch_LIB}")
+  set(_timeout 900)
   set(_environment "OPENWORK_PROGRAM=${CMAKE_BINARY_DIR}/openwork" OMP_NUM_THREADS=1 ${TEST_ENVIRONMENT})
   if(OPENWORK_SANITIZE)   # built one folder deeper; and a sanitizer that opens a library does not know the program's RUNPATH
+    set(_timeout 3600)
     string(JOIN ":" _libraries "${CMAKE_BINARY_DIR}" ${Libtorch_LIB})
     list(APPEND _environment "OPENWORK_MODELS=${PROJECT_SOURCE_DIR}/models" "LD_LIBRARY_PATH=${_libraries}"
       "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/kept_by_libraries.txt:print_suppressions=0")
@@ -65,7 +67,7 @@ function(openwork_test name)
   set(_suites "${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake")
   add_custom_command(TARGET ${name} POST_BUILD
     COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${name}>" "-DOUTPUT=${_suites}" "-DFOLDER=${PROJECT_SOURCE_DIR}"
-      "-DENVIRONMENT=${_environment}" -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverSuites.cmake"
+      "-DENVIRONMENT=${_environment}" -DTIMEOUT=${_timeout} -P "${PROJECT_SOURCE_DIR}/cmake/DiscoverSuites.cmake"
     BYPRODUCTS "${_suites}" VERBATIM)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${_suites}")
 endfunction()
