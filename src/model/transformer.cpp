@@ -193,10 +193,14 @@ void Transformer::require_grad(bool on) {
 }
 
 Tensor Transformer::forward(const Tensor& ids, const ForwardOptions& options) const {
+  return make_logits(last_hidden(ids, options));
+}
+
+Tensor Transformer::last_hidden(const Tensor& ids, const ForwardOptions& options) const {
   Tensor x = run_layers(embed(ids, options), 0, config_.layers, options);
   if (options.cache) options.cache->advance(ids.size(1));
   if (options.last_only) x = x.narrow(1, x.size(1) - 1, 1);
-  return unembed(x, options);
+  return normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
 }
 
 Tensor Transformer::embed(const Tensor& ids, const ForwardOptions& options) const {
@@ -229,8 +233,10 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
 }
 
 Tensor Transformer::unembed(const Tensor& x, const ForwardOptions& options) const {
-  const Tensor normal =
-      normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1);
+  return make_logits(normalise(final_norm_, x, options.taps, Site::kFinalScale, Site::kFinalNormalized, -1));
+}
+
+Tensor Transformer::make_logits(const Tensor& normal) const {
   Tensor logits = project_to_vocabulary(normal, unembedding_);
   if (unembedding_bias_.defined()) logits = logits + unembedding_bias_;
   check_overflow(logits, "logits");

@@ -98,6 +98,8 @@ class Transformer {
   Tensor run_layers(Tensor x, int64_t from, int64_t to,
                     const ForwardOptions& options = {}) const;                // layers [from, to)
   Tensor unembed(const Tensor& x, const ForwardOptions& options = {}) const;  // [B, T, V]
+  // forward as far as the final norm: what unembedding() is multiplied with. [B, T, D]
+  Tensor last_hidden(const Tensor& ids, const ForwardOptions& options = {}) const;
 
   // Parts of the pass by themselves, for those who change one thing and recompute only what follows it:
   // a layer from its input x and its heads' z [B, T, H, d] on; what its MLP adds to the stream x; a norm.
@@ -117,6 +119,7 @@ class Transformer {
   struct Pass;   // what the layers of one forward pass share
   struct Whole;  // a pruned model's layers in the original shape, made when they are first asked for
   const std::vector<Layer>& whole_layers() const;
+  Tensor make_logits(const Tensor& normal) const;
   Tensor run_layer(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const;
   Tensor add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const;
   struct Heads {

@@ -4,12 +4,13 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "ops/cpu/kernel.h"
 #include "ops/few_rows.h"
+#include "ops/fused_kernels.h"
+#include "ops/vocabulary_product.h"
 
 namespace openwork {
 namespace {
@@ -17,20 +18,6 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-constexpr int64_t kAlignment = 8;  // elements of two bytes: the 16 bytes that tensor cores load at once
-
-template <typename Signature>
-auto find_kernel(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
-
-// The kernels take what training uses; the rest goes through ATen.
-bool has_kernel(const Tensor& x) {
-  if (!x.is_cuda() || x.scalar_type() == at::kDouble || x.numel() == 0) return false;
-  static const auto schema = c10::Dispatcher::singleton().findSchemaOrThrow("openwork::rotate_pairs", "");
-  return schema.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
-}
 
 Tensor call_rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool back) {
   static const auto kernel =
@@ -77,24 +64,6 @@ struct SiluProduct : torch::autograd::Function<SiluProduct> {
   }
 };
 
-struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
-  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets) {
-    static const auto kernel =
-        find_kernel<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&)>("openwork::cross_entropy");
-    at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const auto [losses, log_sum_exp] = kernel.call(logits, targets);
-    context->save_for_backward({logits, targets, log_sum_exp});
-    return losses.mean();
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    static const auto kernel =
-        find_kernel<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>(
-            "openwork::cross_entropy_backward");
-    const auto saved = context->get_saved_variables();
-    return {kernel.call(grads[0], saved[0], saved[1], saved[2]), Tensor()};
-  }
-};
-
 Tensor call_gelu(const Tensor& x) {
   constexpr int64_t kGrain = 1 << 15;
   const Tensor from = x.contiguous(), to = at::empty_like(from);
@@ -117,38 +86,25 @@ struct GeluTanh : torch::autograd::Function<GeluTanh> {
   }
 };
 
-// The product into rows padded to the alignment. What is left of V beyond a multiple of it is a product of
-// its own: cuBLAS takes its slow unaligned kernels for the whole where V itself is odd.
+// The product into rows padded to the alignment.
 struct AlignedProduct : torch::autograd::Function<AlignedProduct> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     context->save_for_backward({x, weight});
-    const int64_t V = weight.size(0), whole = V / kAlignment * kAlignment;
-    Tensor out = at::empty_strided({x.size(0), V}, {whole + kAlignment, 1}, x.options());
-    for (const auto& [from, count] : parts(V)) {
-      Tensor part = out.narrow(1, from, count);
-      at::mm_out(part, x, weight.narrow(0, from, count).t());
-    }
+    const Tensor out = empty_logits(x, x.size(0), weight.size(0));
+    multiply_vocabulary(out, x, weight);
     return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &grad = grads[0];
-    Tensor grad_x, grad_weight = at::empty_like(weight);
-    for (const auto& [from, count] : parts(weight.size(0))) {
-      const Tensor slopes = grad.narrow(1, from, count), rows = weight.narrow(0, from, count);
-      grad_x = grad_x.defined() ? at::addmm(grad_x, slopes, rows) : at::mm(slopes, rows);
+    Tensor grad_x = at::empty_like(x), grad_weight = at::empty_like(weight);
+    multiply_slopes(grad_x, grad, weight);
+    for (const auto& [from, count] : vocabulary_parts(x, weight.size(0))) {
       Tensor part = grad_weight.narrow(0, from, count);
-      at::mm_out(part, slopes.t(), x);
+      at::mm_out(part, grad.narrow(1, from, count).t(), x);
     }
     return {grad_x, grad_weight};
-  }
-
- private:
-  static std::vector<std::pair<int64_t, int64_t>> parts(int64_t V) {
-    const int64_t whole = V / kAlignment * kAlignment;
-    if (whole == 0) return {{0, V}};
-    return {{0, whole}, {whole, V - whole}};
   }
 };
 
@@ -167,14 +123,15 @@ Tensor gelu_tanh(const Tensor& x) {
   return at::GradMode::is_enabled() && x.requires_grad() ? GeluTanh::apply(x) : call_gelu(x);
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
-  return has_kernel(logits) ? CrossEntropy::apply(logits, targets)
-                            : at::cross_entropy_loss(logits.to(at::kFloat), targets);
+bool has_kernel(const Tensor& x) {
+  if (!x.is_cuda() || x.scalar_type() == at::kDouble || x.numel() == 0) return false;
+  static const auto schema = c10::Dispatcher::singleton().findSchemaOrThrow("openwork::rotate_pairs", "");
+  return schema.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
 }
 
 Tensor project_to_vocabulary(const Tensor& x, const Tensor& weight) {
-  const bool aligned = weight.size(0) % kAlignment == 0 || x.element_size() != 2 || !x.is_cuda();
-  if (aligned || x.numel() == 0) return few_rows_linear(x, weight);
+  const bool whole = vocabulary_parts(x, weight.size(0)).size() == 1;
+  if (whole || x.numel() == 0) return few_rows_linear(x, weight);
   const Tensor rows = x.reshape({-1, x.size(-1)});
   auto sizes = x.sizes().vec();
   sizes.back() = weight.size(0);

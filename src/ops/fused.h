@@ -16,12 +16,8 @@ at::Tensor silu_product(const at::Tensor& gate, const at::Tensor& linear);
 // GELU by its tanh formula; on the CPU in float32 a kernel of our own (cpu/gelu.cpp), elsewhere ATen's.
 at::Tensor gelu_tanh(const at::Tensor& x);
 
-// The mean over rows of -log softmax(logits)[target], in float32 whatever the logits are.
-//   logits [N, V], rows contiguous; targets [N] int64 in [0, V).
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
-
-// x W^T for x [..., in] and W [V, in], rows of the result starting at aligned addresses whatever V is: tensor
-// cores want that, and vocabularies of 50,257 exist. The same as at::linear where V is a multiple of 8.
+// x W^T for x [..., in] and W [V, in], made as vocabulary_product.h says. The same as at::linear where V is a
+// multiple of 8. A training loss needs no logits: prediction_loss.h.
 at::Tensor project_to_vocabulary(const at::Tensor& x, const at::Tensor& weight);
 
 }  // namespace openwork

@@ -3,27 +3,48 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "ops/fused.h"
+#include "ops/prediction_loss.h"
 
 namespace openwork {
 namespace {
 
-// This pass's part of the mean over the step's chosen samples, those whose place in the batch is a multiple
-// of `every`: passes are weighed by their tokens, so what the chosen ones have counts `every` times.
-//   logits [samples T, V]; ids [samples, T]; first: the first sample's place in the step's batch
-Tensor kl_to_dense(const Tensor& logits, const Transformer& dense, const Tensor& ids, int64_t first,
-                   int64_t every) {
-  const int64_t samples = ids.size(0), T = ids.size(1), from = (every - first % every) % every;
-  if (from >= samples) return at::zeros({}, logits.options().dtype(at::kFloat));
-  const auto choose = [&](const Tensor& x) { return x.slice(0, from, samples, every); };
-  Tensor wanted;
-  {
-    const at::NoGradGuard no_grad;
-    wanted = at::log_softmax(dense.forward(choose(ids)), -1, at::kFloat);
+Unembedding unembedding_of(const Transformer& model) {
+  return {model.unembedding(), model.unembedding_bias()};
+}
+
+// Samples whose place in the step's batch is a multiple of `every`, and then the others.
+struct Order {
+  std::vector<int64_t> samples;
+  int64_t chosen = 0;
+
+  // first: the first sample's place in the step's batch
+  Order(int64_t count, int64_t first, int64_t every) {
+    std::vector<int64_t> others;
+    for (int64_t n = 0; n < count; ++n) ((first + n) % every == 0 ? samples : others).push_back(n);
+    chosen = static_cast<int64_t>(samples.size());
+    samples.insert(samples.end(), others.begin(), others.end());
   }
-  const Tensor given = at::log_softmax(choose(logits.unflatten(0, {samples, T})), -1, at::kFloat);
-  const Tensor sum = at::kl_div(given, wanted, at::Reduction::Sum, /*log_target=*/true);
-  return sum * (static_cast<double>(every) / static_cast<double>(samples * T));
+};
+
+// Cross-entropy and D KL of one pass, KL as this pass's part of the mean over the step's chosen samples:
+// passes are weighed by their tokens, so what the chosen ones have counts `every` times.
+//   hidden [samples, T, D]; ids, targets [samples, T]
+PredictionLoss distil(const Transformer& model, const Transformer& dense, const Tensor& hidden,
+                      const Tensor& ids, const Tensor& targets, int64_t first, const LossOptions& options) {
+  const Order order(ids.size(0), first, options.distill_every);
+  const double share =
+      static_cast<double>(options.distill_every) / static_cast<double>(ids.numel());  // of a token's KL
+  const Tensor index = at::tensor(order.samples, at::kLong).to(ids.device());
+  TeacherRows teacher;
+  if (order.chosen > 0) {
+    const at::NoGradGuard no_grad;
+    const Tensor chosen = ids.index_select(0, index.narrow(0, 0, order.chosen));
+    teacher = {dense.last_hidden(chosen).flatten(0, 1), unembedding_of(dense), options.distill * share};
+  }
+  PredictionLoss result = prediction_loss(hidden.index_select(0, index).flatten(0, 1), unembedding_of(model),
+                                          targets.index_select(0, index).flatten(), teacher);
+  result.distance = result.distance.sum() * share;
+  return result;
 }
 
 }  // namespace
@@ -32,17 +53,22 @@ PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, c
                            const GateDraw& draw, const Tensor& lambda, const LossOptions& options,
                            const Tensor& slopes, const Taps* taps) {
   const int64_t T = tokens.size(1) - 1;
-  const Tensor ids = tokens.narrow(1, 0, T), targets = tokens.narrow(1, 1, T).flatten();
+  const Tensor ids = tokens.narrow(1, 0, T), targets = tokens.narrow(1, 1, T);
   GateTotals gates;
   ForwardOptions forward;
   forward.draw = draw;
   forward.taps = taps;
   forward.gate_totals = &gates;
-  const Tensor logits = model.forward(ids, forward).flatten(0, 1);  // [samples T, V]
+  const Tensor hidden = model.last_hidden(ids, forward);  // [samples, T, D]
+  const bool held = lambda.defined() && !gates.penalty.empty();
+  const bool distils = held && dense != nullptr && options.distill > 0;
+  const PredictionLoss predictions =
+      distils ? distil(model, *dense, hidden, ids, targets, draw.first, options)
+              : prediction_loss(hidden.flatten(0, 1), unembedding_of(model), targets.flatten());
   PassLoss result;
-  const Tensor cross_entropy = openwork::cross_entropy(logits, targets);
-  result.cross_entropy = cross_entropy.detach();
-  result.loss = cross_entropy;
+  result.cross_entropy = predictions.cross_entropy.mean();
+  result.loss = predictions.loss;
+  if (distils) result.distance = predictions.distance;
   Tensor total;
   if (!gates.penalty.empty()) {
     const Tensor penalty = at::stack(gates.penalty);  // [layers, samples, heads]
@@ -57,15 +83,9 @@ PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, c
     }
     total = options.penalty_weight * total;
   }
-  if (!lambda.defined() || !total.defined()) return result;
+  if (!held) return result;
   const Tensor multiplier = lambda.to(at::kFloat);
-  Tensor held = cross_entropy;
-  if (dense != nullptr && options.distill > 0) {
-    const Tensor distance = kl_to_dense(logits, *dense, ids, draw.first, options.distill_every);
-    result.distance = distance.detach();
-    held = held + options.distill * distance;
-  }
-  result.loss = (total + multiplier * held) / (1 + multiplier);
+  result.loss = (total + multiplier * predictions.loss) / (1 + multiplier);
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "model/architecture.h"
+#include "ops/prediction_loss.h"
 #include "train/in_flight.h"
 
 namespace openwork {
@@ -35,17 +36,27 @@ int64_t kept_of_layer(const ModelConfig& config) {
   return 4 * config.width + heads + 2 * kv + (config.gated_mlp ? 3 : 2) * config.inner;
 }
 
+bool distils(const ModelConfig& config, const LoopOptions& loop) {
+  return loop.loss.distill > 0 && config.gate != GateKind::kNone;
+}
+
 int64_t activation_bytes(const ModelConfig& config, const WeightOptions& weights, const LoopOptions& loop,
                          int64_t context) {
   int64_t rows = loop.batch / loop.ranks->count() / loop.accumulate;
   if (!loop.lengths.empty()) rows = std::max<int64_t>(1, rows / static_cast<int64_t>(loop.lengths.size()));
   const int64_t of_layer = kept_of_layer(config);
   const int64_t kept = weights.recompute ? config.layers * config.width + of_layer : config.layers * of_layer;
-  const int64_t logits = 2 * config.vocabulary;  // and their gradients
-  // A parameter's gradient is computed beside the buffer it is added to: of the unembedding while everything
-  // else is there too, and where that is the embedding, of both.
-  const int64_t passing = weights.lora ? 0 : (config.tied ? 2 : 1) * config.vocabulary * config.width;
-  return (rows * context * (kept + logits) + passing) * static_cast<int64_t>(c10::elementSize(weights.dtype));
+  const auto narrow = static_cast<int64_t>(c10::elementSize(weights.dtype));
+  const int64_t tokens = rows * context, matrix = config.vocabulary * config.width;
+  const int64_t taught = distils(config, loop) ? tokens / loop.loss.distill_every : 0;
+  const int64_t in_layers = tokens * kept * narrow, at_the_end = tokens * config.width * narrow;
+  // The unembedding's gradient is added up in float32 and turned into what the weights are in.
+  const int64_t passing = weights.lora ? 0 : matrix * (kWide + (narrow == kWide ? 0 : narrow));
+  const int64_t logits = prediction_scratch(tokens, taught, config.vocabulary, weights.dtype, weights.device);
+  // The most is held with the last chunk of logits, the last hidden state and its gradient beside it; or, of few
+  // tokens and many weights, at the end of the way back, where a tied matrix has the embedding's gradient too.
+  const int64_t last = weights.lora ? 0 : (config.tied ? 2 : 1) * matrix * narrow;
+  return std::max(in_layers + 2 * at_the_end + passing + logits, last);
 }
 
 int64_t read_status(const std::string& key) {
@@ -88,8 +99,7 @@ MemoryNeed predict_memory(const ModelConfig& config, const WeightOptions& weight
   need.weights = (whole_masters ? whole : share) * kWide + (copies ? shards.padded() * narrow : 0);
   if (weights.lora) need.weights += 2 * all * narrow;  // frozen, and with B A added
   if (weights.delta) need.weights += all * kWide;      // where changes are counted from
-  const bool distils = loop.loss.distill > 0 && config.gate != GateKind::kNone;
-  if (distils && !weights.device.is_cpu()) need.weights += all * narrow;  // the teacher
+  if (distils(config, loop) && !weights.device.is_cpu()) need.weights += all * narrow;  // the teacher
   need.gradients = copies ? share * kWide + shards.padded() * narrow : whole * kWide;
   need.moments = 2 * share * kWide;
   if (shards.ranks() > 1 && !shards.chunks().empty()) {

@@ -1,6 +1,7 @@
 // The small fused operators on the GPU, values and gradients, against the same ATen calls in float64.
 #include "ops/cuda_cases.h"
 #include "ops/fused.h"
+#include "ops/prediction_loss.h"
 
 namespace openwork {
 namespace {
@@ -68,21 +69,30 @@ TEST_F(CudaFused, MultipliesBySiluAtAnyCount) {
   }
 }
 
-TEST_F(CudaFused, CrossEntropyAgreesForAlignedAndOddVocabularies) {
+TEST_F(CudaFused, PredictionLossAgreesForAlignedAndOddVocabularies) {
   for (const auto dtype : dtypes_) {
-    for (const int64_t V : {1, 5, 1000, 8192, 50257}) {
-      const Tensor targets = at::randint(V, {9}, at::kLong);
-      expect_agreement(
-          {at::randn({9, V}, at::kDouble) * 5}, dtype, tolerance_of(dtype),
-          [&](const std::vector<Tensor>& in) { return cross_entropy(in[0], targets.to(in[0].device())); });
+    for (const int64_t V : {1, 5, 1003, 8192, 50257}) {
+      for (const int64_t taught : {0, 5}) {
+        const Tensor targets = at::randint(V, {14}, at::kLong);
+        const Tensor hidden = at::randn({taught, 24}, at::kDouble).to(dtype),
+                     matrix = at::randn({V, 24}, at::kDouble).to(dtype);
+        expect_agreement(
+            {at::randn({14, 16}, at::kDouble), at::randn({V, 16}, at::kDouble)}, dtype,
+            2 * tolerance_of(dtype), [&](const std::vector<Tensor>& in) {
+              TeacherRows teacher;
+              if (taught > 0) teacher = {hidden.to(in[0].options()), {matrix.to(in[0].options()), {}}, 0.2};
+              return prediction_loss(in[0], {in[1], {}}, targets.to(in[0].device()), teacher, 4).loss;
+            });
+      }
     }
   }
 }
 
-TEST_F(CudaFused, CrossEntropyStaysFiniteAtVeryLargeLogits) {
+TEST_F(CudaFused, PredictionLossStaysFiniteAtVeryLargeLogits) {
   const Tensor logits =
       at::tensor({3e4f, -3e4f, 0.f, -3e4f, -3e4f, -3e4f}).view({2, 3}).to(gpu_).set_requires_grad(true);
-  const Tensor loss = cross_entropy(logits, at::tensor({0, 2}, at::kLong).to(gpu_));
+  const Tensor loss =
+      prediction_loss(logits, {at::eye(3).to(gpu_), {}}, at::tensor({0, 2}, at::kLong).to(gpu_)).loss;
   loss.backward();
   EXPECT_NEAR(loss.item<double>(), std::log(3.0) / 2, 1e-5);
   EXPECT_TRUE(logits.grad().isfinite().all().item<bool>());
@@ -93,15 +103,6 @@ TEST_F(CudaFused, ProjectsToOddVocabularies) {
     expect_agreement({at::randn({2, 7, 16}, at::kDouble), at::randn({V, 16}, at::kDouble)}, at::kBFloat16,
                      1e-2, [](const std::vector<Tensor>& in) { return project_to_vocabulary(in[0], in[1]); });
   }
-}
-
-// What training does: padded logits straight into the loss.
-TEST_F(CudaFused, CrossEntropyReadsPaddedRows) {
-  const Tensor targets = at::randint(1003, {14}, at::kLong);
-  expect_agreement({at::randn({14, 16}, at::kDouble), at::randn({1003, 16}, at::kDouble)}, at::kBFloat16,
-                   2e-2, [&](const std::vector<Tensor>& in) {
-                     return cross_entropy(project_to_vocabulary(in[0], in[1]), targets.to(in[0].device()));
-                   });
 }
 
 }  // namespace

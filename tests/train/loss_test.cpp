@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "train/run_fixture.h"
+#include "train/starting_point.h"
 
 namespace openwork {
 namespace {
@@ -63,6 +64,64 @@ TEST(LossOfAStep, IsTheSameHoweverTheBatchIsCut) {
   EXPECT_NEAR(loss, whole.loss.item<double>(), 1e-5);
   EXPECT_NEAR(distance, whole.distance.item<double>(), 1e-5);
 }
+
+// Cross-entropy and distance from whole logits, left to autograd.
+at::Tensor loss_by_hand(const Transformer& model, const Transformer& dense, const at::Tensor& tokens,
+                        const LossOptions& options, double lambda) {
+  const int64_t T = tokens.size(1) - 1;
+  const at::Tensor ids = tokens.narrow(1, 0, T), targets = tokens.narrow(1, 1, T).flatten();
+  GateTotals gates;
+  ForwardOptions forward;
+  forward.draw.seed = 11, forward.draw.first = 2, forward.gate_totals = &gates;
+  const at::Tensor given = model.forward(ids, forward).log_softmax(-1);
+  at::Tensor wanted;
+  {
+    const at::NoGradGuard no_grad;
+    wanted = dense.forward(ids).log_softmax(-1);
+  }
+  at::Tensor distance = at::zeros({});
+  for (int64_t n = 0; n < ids.size(0); ++n) {
+    if ((n + 2) % options.distill_every != 0) continue;
+    distance = distance + (wanted[n].exp() * (wanted[n] - given[n])).sum();
+  }
+  distance = distance * (static_cast<double>(options.distill_every) / static_cast<double>(ids.numel()));
+  const at::Tensor entropy = at::nll_loss(given.flatten(0, 1), targets);
+  const at::Tensor penalty = at::stack(gates.penalty).mean();
+  return (penalty + lambda * (entropy + options.distill * distance)) / (1 + lambda);
+}
+
+class LossOfAPass : public testing::TestWithParam<const char*> {};
+
+TEST_P(LossOfAPass, HasTheGradientsOfWholeLogits) {
+  const Transformer base = load_model(std::string("tests/data/") + GetParam());
+  const at::Tensor tokens = (at::arange(7 * 17, at::kLong) * 31 % 97).view({7, 17});
+  const LossOptions options{.distill = 2, .distill_every = 3};
+  for (const bool lora : {false, true}) {
+    const StartingPoint start = put_gates(base, GateKind::kIdle, 3.0, 0.5);
+    WeightOptions weights;
+    weights.learn_bias = true;
+    if (lora) weights.lora = LoraOptions{2, 4, {"all"}};
+    const auto gradients = [&](bool by_hand) {
+      TrainedWeights trained(start.config, start.parameters, weights);
+      GateDraw draw;
+      draw.seed = 11, draw.first = 2;
+      const at::Tensor loss = by_hand ? loss_by_hand(trained.pass_model(), base, tokens, options, 0.5)
+                                      : compute_pass_loss(trained.pass_model(), &base, tokens, draw,
+                                                          at::scalar_tensor(0.5, at::kDouble), options)
+                                            .loss;
+      loss.backward();
+      return std::pair(loss.item<double>(), trained.gradients().clone());
+    };
+    const auto [wanted_loss, wanted] = gradients(true);
+    const auto [seen_loss, seen] = gradients(false);
+    EXPECT_NEAR(seen_loss, wanted_loss, 1e-6);
+    const double size = wanted.norm().item<double>();
+    EXPECT_GT(size, 1e-3);
+    EXPECT_LE((seen - wanted).norm().item<double>(), 1e-5 * size) << (lora ? "with LoRA" : "of all weights");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, LossOfAPass, testing::Values("gpt2", "gpt_neox", "llama", "olmo2"));
 
 }  // namespace
 }  // namespace openwork

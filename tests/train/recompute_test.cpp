@@ -3,29 +3,14 @@
 #include "train/recompute.h"
 
 #include <ATen/Parallel.h>
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
+#include "ops/tensor_memory.h"
 #include "train/initialise.h"
 #include "train/run_fixture.h"
 
 namespace openwork {
 namespace {
-
-// The largest number of bytes that torch held at once on this thread.
-class TensorMemory : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
-    now_ += size;
-    peak_ = std::max(peak_, now_);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t peak() const { return peak_; }
-
- private:
-  int64_t now_ = 0, peak_ = 0;
-};
 
 struct Gradients {
   at::Tensor loss, flat;
@@ -99,10 +84,7 @@ TEST(RecomputedLayers, HoldLessAtTheirPeak) {
   const StartingPoint start = put_gates(draw_model(config, 1), GateKind::kLogprob, 5.0);
   const at::Tensor tokens = at::arange(4 * 129, at::kLong).view({4, 129}).remainder(64);
   const auto peak_of = [&](bool recompute) {
-    const auto memory = std::make_shared<TensorMemory>();
-    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, memory);
-    compute_gradients(start, {}, tokens, recompute);
-    return memory->peak();
+    return peak_bytes_of([&] { compute_gradients(start, {}, tokens, recompute); });
   };
   const int64_t plain = peak_of(false), recomputed = peak_of(true);
   EXPECT_LT(recomputed, plain / 2) << recomputed << " of " << plain << " bytes";
