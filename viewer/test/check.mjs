@@ -16,9 +16,17 @@ export const inked = (page, selector) => page.locator(selector).evaluate((canvas
   return colours.size;
 });
 
-// The canvas as text, once its next frame is drawn: equal where nothing has changed.
-export const picture = (page, selector) => page.locator(selector).evaluate((canvas) =>
-  new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(canvas.toDataURL())))));
+// The canvas as text, once it has come to rest (two frames in a row are alike): equal where nothing has changed.
+export const picture = (page, selector) => page.locator(selector).evaluate(async (canvas) => {
+  const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(canvas.toDataURL()), 50))));
+  let last = await frame();
+  for (let tries = 0; tries < 100; ++tries) {
+    const next = await frame();
+    if (next === last) break;
+    last = next;
+  }
+  return last;
+});
 
 export async function exported(page, kind) {
   const [download] = await Promise.all([

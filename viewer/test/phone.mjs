@@ -1,7 +1,7 @@
 // The page on a screen 400 pixels wide, by keyboard and by name: what is drawn small is enlarged, what is drawn on a canvas is in the
 // document too, and nothing needs a pointer.
 import assert from "node:assert/strict";
-import { check, inked } from "./check.mjs";
+import { check, inked, picture } from "./check.mjs";
 import { drawn } from "./helpers.mjs";
 
 const kViews = ["heads", "head", "circuit", "trace", "lens", "next", "statistics", "scatter"];
@@ -74,13 +74,13 @@ async function checkKeyboard(page, kind) {
     assert.equal(await node.getAttribute("aria-pressed"), "true");
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => !document.querySelector("#view-trace table.pinned"));
-    const picture = () => page.locator("#view-trace canvas").evaluate((canvas) => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(canvas.toDataURL())))));
+    const shown = () => picture(page, "#view-trace canvas");
     await page.evaluate(() => document.activeElement.blur());
-    const whole = await picture();
+    const whole = await shown();
     await page.locator('#view-trace button[aria-label="zoom in"]').press("Enter");
-    assert.notEqual(await picture(), whole);
+    assert.ok(await shown() !== whole, "zoomed");
     await page.locator('#view-trace button[aria-label="zoom out"]').press("Enter");
-    assert.equal(await picture(), whole);
+    assert.ok(await shown() === whole, "the whole again");
   });
   await check(`${kind}, 400 px: names stand by their own models, wherever the drawing is scrolled to`, async () => {
     await openView(page, "scatter");
