@@ -129,6 +129,18 @@ void run_itself(SharedRun& run, std::optional<Transformer> base, LoopOptions loo
   if (report.target) report.target->gap = report.result.training.gap;
 }
 
+// Of the run; of a frontier of all its points, one after the other.
+TrainingCurves read_all_curves(const RunReport& report, const std::filesystem::path& out) {
+  if (report.frontier.empty()) return read_curves(out / "metrics.jsonl");
+  TrainingCurves curves;
+  int64_t tokens = 0;
+  for (const FrontierPoint& point : report.frontier) {
+    append_curves(curves, read_curves(out / point.folder / "metrics.jsonl"),
+                  static_cast<double>(std::exchange(tokens, point.tokens)));
+  }
+  return curves;
+}
+
 }  // namespace
 
 void check_run_folder(const RunOptions& options) {
@@ -176,12 +188,7 @@ RunReport run_training(const RunOptions& options, Batches& batches, const Evalua
     settle_target(options, report, loop);
   }
   run_itself(run, std::exchange(base, std::nullopt), loop, report);
-  if (report.frontier.empty()) report.curves = read_curves(options.out / "metrics.jsonl");
-  int64_t tokens = 0;
-  for (const FrontierPoint& point : report.frontier) {
-    append_curves(report.curves, read_curves(options.out / point.folder / "metrics.jsonl"),
-                  static_cast<double>(std::exchange(tokens, point.tokens)));
-  }
+  report.curves = read_all_curves(report, options.out);
   if (options.control) report.control_curves = read_curves(options.out / "control" / "metrics.jsonl");
   return report;
 }
