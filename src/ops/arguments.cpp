@@ -115,6 +115,45 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
   check_like(log_sum_exp, "log_sum_exp", q);
 }
 
+int64_t slope_width(const at::Tensor& q) {
+  if (q.scalar_type() != at::kBFloat16 && q.scalar_type() != at::kHalf) return 0;
+  const int64_t d = q.sym_size(3).guard_int(__FILE__, __LINE__);
+  if (d > 32 && d <= 64) return 64;
+  return d > 96 && d <= 128 ? 128 : 0;
+}
+
+bool wants_slopes(const at::Tensor& q, std::string_view gate) {
+  return q.is_cuda() && gate_of(gate) != GateKind::kScore && slope_width(q) > 0;
+}
+
+std::tuple<at::Tensor, at::Tensor> make_slopes(const at::Tensor& q, bool sampled, bool keep) {
+  const auto B = q.sym_size(0), H = q.sym_size(1), T = q.sym_size(2);
+  const auto sums = q.options().dtype(sum_dtype(q));
+  return {keep && sampled ? at::empty_symint({B, H, T, slope_width(q)}, q.options())
+                          : at::empty({0}, q.options()),
+          keep ? at::empty_symint({B, H, T}, sums) : at::empty({0}, sums)};
+}
+
+bool check_slopes(const at::Tensor& slope_rows, const at::Tensor& slope_sums, const at::Tensor& q,
+                  bool sampled) {
+  if (slope_sums.sym_numel() == 0) return false;
+  check_rank(slope_sums, "slope_sums", "[B, H, T]", 3);
+  if (sampled) check_rank(slope_rows, "slope_rows", "[B, H, T, d]", 4);
+  const char* meanings[] = {"q's batch size", "q's heads", "q's tokens"};
+  for (int64_t dim = 0; dim < 3; ++dim) {
+    check_size(slope_sums, "slope_sums", dim, q.sym_size(dim), meanings[dim]);
+    if (sampled) check_size(slope_rows, "slope_rows", dim, q.sym_size(dim), meanings[dim]);
+  }
+  if (sampled) {
+    check_size(slope_rows, "slope_rows", 3, slope_width(q), "q's head size, padded");
+    check_dtype(slope_rows, "slope_rows", q.scalar_type());
+    check_like(slope_rows, "slope_rows", q);
+  }
+  check_dtype(slope_sums, "slope_sums", sum_dtype(q));
+  check_like(slope_sums, "slope_sums", q);
+  return true;
+}
+
 double scale_of(const at::Tensor& q, std::optional<double> scale) {
   if (scale) return *scale;
   return 1 / std::sqrt(static_cast<double>(q.sym_size(3).guard_int(__FILE__, __LINE__)));

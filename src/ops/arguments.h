@@ -13,9 +13,10 @@
 namespace openwork {
 
 // What a device registers, as the dispatcher types it (schemas in gated_attention.cpp). The forward kernel
-// also returns the row log-sum-exp; the backward kernel the gradients of q, k, v, bias and idle, the last one
-// [0] where there is no idle. The seed may be symbolic, so that a compiled graph serves every seed; a kernel that
-// computes takes it as std::optional<int64_t>.
+// also returns the row log-sum-exp and, where asked (keep_slopes), the rows' slopes (wants_slopes, below); the
+// backward kernel the gradients of q, k, v, bias and idle, the last one [0] where there is no idle. The seed may
+// be symbolic, so that a compiled graph serves every seed; a kernel that computes takes it as
+// std::optional<int64_t>.
 using Seed = std::optional<c10::SymInt>;
 // The operator itself, openwork::gated_attention.
 using Operator = std::tuple<at::Tensor, at::Tensor, at::Tensor>(const at::Tensor& q, const at::Tensor& k,
@@ -24,15 +25,17 @@ using Operator = std::tuple<at::Tensor, at::Tensor, at::Tensor>(const at::Tensor
                                                                 std::string_view gate, Seed seed,
                                                                 int64_t first, std::optional<double> scale,
                                                                 double sharpness);
-using ForwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
-    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias,
-    const std::optional<at::Tensor>& idle, std::string_view gate, Seed seed, int64_t first, double scale,
-    double sharpness);
+// As the schema has them.
+using ForwardResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using ForwardKernel = ForwardResult(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const at::Tensor& bias, const std::optional<at::Tensor>& idle,
+                                    std::string_view gate, Seed seed, int64_t first, double scale,
+                                    double sharpness, bool keep_slopes);
 using BackwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& grad_out, const at::Tensor& grad_penalty, const at::Tensor& q, const at::Tensor& k,
     const at::Tensor& v, const at::Tensor& bias, const std::optional<at::Tensor>& idle, const at::Tensor& out,
-    const at::Tensor& log_sum_exp, std::string_view gate, Seed seed, int64_t first, double scale,
-    double sharpness);
+    const at::Tensor& log_sum_exp, const at::Tensor& slope_rows, const at::Tensor& slope_sums,
+    std::string_view gate, Seed seed, int64_t first, double scale, double sharpness);
 
 // The gate of that name; anything else fails.
 GateKind gate_of(std::string_view gate);
@@ -48,6 +51,22 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
                                     const at::Tensor& bias, const std::optional<at::Tensor>& idle,
                                     const at::Tensor& out, const at::Tensor& log_sum_exp,
                                     std::string_view gate, int64_t first, double sharpness);
+
+// The sum of a row's gate gradients is linear in its dy and in dpenalty, so what multiplies them can be summed
+// in forward (docs/operator.md, 'The GPU kernels'):
+//   slope_rows  [B, H, T, slope_width] in q's dtype, where gates are sampled
+//   slope_sums  [B, H, T] float32
+// [0] where they are not kept. A backward pass that is given none does without.
+// True where a kernel wants them: on a GPU, for logprob and idle. (A GPU whose kernels do not fills neither; the
+// sizes are the same, so that a graph compiled without looking at the GPU is right.)
+bool wants_slopes(const at::Tensor& q, std::string_view gate);
+// The head size that the kernels which keep slopes pad q's to; 0 where there are none.
+int64_t slope_width(const at::Tensor& q);
+// Room for them, or two of [0].
+std::tuple<at::Tensor, at::Tensor> make_slopes(const at::Tensor& q, bool sampled, bool keep);
+// True where backward was given them; of other sizes or dtypes than make_slopes', they fail.
+bool check_slopes(const at::Tensor& slope_rows, const at::Tensor& slope_sums, const at::Tensor& q,
+                  bool sampled);
 
 // The scale given, or 1/sqrt(d).
 double scale_of(const at::Tensor& q, std::optional<double> scale);

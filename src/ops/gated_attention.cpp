@@ -29,9 +29,9 @@ std::tuple<Tensor, Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k
                                   .typed<ForwardKernel>();
   check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   const double c = scale_of(q, scale);
-  auto [out, penalty, active, log_sum_exp] =
-      forward.call(q, k, v, bias, idle, gate, seed, first, c, sharpness);
-  return {out, penalty, active};
+  const ForwardResult result =
+      forward.call(q, k, v, bias, idle, gate, seed, first, c, sharpness, /*keep_slopes=*/false);
+  return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
 }
 
 }  // namespace
@@ -59,11 +59,13 @@ TORCH_LIBRARY(openwork, library) {
   library.def(
       "gated_attention_forward(Tensor q, Tensor k, Tensor v, Tensor bias, Tensor? idle, str gate, SymInt? "
       "seed, "
-      "int first, float scale, float sharpness) "
-      "-> (Tensor out, Tensor penalty, Tensor active, Tensor log_sum_exp)");
+      "int first, float scale, float sharpness, bool keep_slopes=False) "
+      "-> (Tensor out, Tensor penalty, Tensor active, Tensor log_sum_exp, Tensor slope_rows, "
+      "Tensor slope_sums)");
   library.def(
       "gated_attention_backward(Tensor grad_out, Tensor grad_penalty, Tensor q, Tensor k, Tensor v, "
-      "Tensor bias, Tensor? idle, Tensor out, Tensor log_sum_exp, str gate, SymInt? seed, int first, "
+      "Tensor bias, Tensor? idle, Tensor out, Tensor log_sum_exp, Tensor slope_rows, Tensor slope_sums, "
+      "str gate, SymInt? seed, int first, "
       "float scale, float sharpness) "
       "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias, Tensor grad_idle)");
   library.def("gate_uniforms(int B, int H, int T, int seed, int first=0) -> Tensor");

@@ -174,18 +174,24 @@ TEST(GatedAttentionArguments, BackwardChecksWhatItIsGiven) {
   const auto backward = c10::Dispatcher::singleton()
                             .findSchemaOrThrow("openwork::gated_attention_backward", "")
                             .typed<BackwardKernel>();
-  const auto call = [&](const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& log_sum_exp) {
+  const Tensor none = at::empty({0});
+  const auto call = [&](const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& log_sum_exp,
+                        const Tensor& slope_sums) {
     return error_of([&] {
-      backward.call(grad_out, grad_penalty, of.q, of.k, of.v, of.bias, std::nullopt, of.q, log_sum_exp,
-                    "score", std::nullopt, 0, 1, 1);
+      backward.call(grad_out, grad_penalty, of.q, of.k, of.v, of.bias, std::nullopt, of.q, log_sum_exp, none,
+                    slope_sums, "score", std::nullopt, 0, 1, 1);
     });
   };
   const Tensor row_sums = at::zeros({2, 4, 6}), penalty = at::zeros({2, 4});
-  EXPECT_EQ(call(of.q, penalty, row_sums), "no error");
-  EXPECT_THAT(call(at::zeros({2, 4, 5, 8}), penalty, row_sums), HasSubstr("grad_out has shape [2, 4, 5, 8]"));
-  EXPECT_THAT(call(of.q, at::zeros({2, 3}), row_sums), HasSubstr("grad_penalty has shape [2, 3]"));
-  EXPECT_THAT(call(of.q, penalty, at::zeros({2, 4, 7})), HasSubstr("log_sum_exp has shape [2, 4, 7]"));
-  EXPECT_THAT(call(of.q, penalty, row_sums.to(at::kDouble)), HasSubstr("log_sum_exp has dtype Double"));
+  EXPECT_EQ(call(of.q, penalty, row_sums, none), "no error");
+  EXPECT_THAT(call(at::zeros({2, 4, 5, 8}), penalty, row_sums, none),
+              HasSubstr("grad_out has shape [2, 4, 5, 8]"));
+  EXPECT_THAT(call(of.q, at::zeros({2, 3}), row_sums, none), HasSubstr("grad_penalty has shape [2, 3]"));
+  EXPECT_THAT(call(of.q, penalty, at::zeros({2, 4, 7}), none), HasSubstr("log_sum_exp has shape [2, 4, 7]"));
+  EXPECT_THAT(call(of.q, penalty, row_sums.to(at::kDouble), none), HasSubstr("log_sum_exp has dtype Double"));
+  EXPECT_EQ(call(of.q, penalty, row_sums, row_sums), "no error");
+  EXPECT_THAT(call(of.q, penalty, row_sums, at::zeros({2, 4, 7})),
+              HasSubstr("slope_sums has shape [2, 4, 7]"));
 }
 
 TEST(GatedAttentionArguments, EmptyBatchesAndSequencesGiveEmptyAnswers) {

@@ -60,10 +60,10 @@ double causal_pairs(int64_t T) {
   return 0.5 * static_cast<double>(T) * static_cast<double>(T + 1);
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                   const Tensor& bias, const MaybeTensor& idle,
-                                                   std::string_view gate, std::optional<int64_t> seed,
-                                                   int64_t first, double scale, double sharpness) {
+// No slopes are kept here: backward sums a row's gate gradients over tiles that it has at hand.
+ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                      const MaybeTensor& idle, std::string_view gate, std::optional<int64_t> seed,
+                      int64_t first, double scale, double sharpness, bool) {
   check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   const Inputs inputs(q, k, v, bias, idle);
   cpu::ForwardProblem problem;
@@ -84,8 +84,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
                                 block = blocks - 1 - task % blocks;  // a head's longest rows first
                   cpu::choose_kernels().forward(problem, head / H, head % H, block, workspace);
                 });
-  return {out, (penalty.sum(-1) / std::max(1.0, causal_pairs(T))).to(sum_dtype(q)), active.sum(-1),
-          log_sum_exp};
+  const auto [slope_rows, slope_sums] = make_slopes(q, problem.sampled, false);
+  return {out,
+          (penalty.sum(-1) / std::max(1.0, causal_pairs(T))).to(sum_dtype(q)),
+          active.sum(-1),
+          log_sum_exp,
+          slope_rows,
+          slope_sums};
 }
 
 // One task per key/value head: its query heads' row blocks in order, every tile made once.
@@ -136,9 +141,11 @@ bool whole_heads_are_faster(const cpu::BackwardProblem& problem) {
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
     const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& bias, const MaybeTensor& idle, const Tensor& out, const Tensor& log_sum_exp,
-    std::string_view gate, std::optional<int64_t> seed, int64_t first, double scale, double sharpness) {
+    const Tensor& slope_rows, const Tensor& slope_sums, std::string_view gate, std::optional<int64_t> seed,
+    int64_t first, double scale, double sharpness) {
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
                                  sharpness);
+  check_slopes(slope_rows, slope_sums, q, seed.has_value());
   const Inputs inputs(q, k, v, bias, idle);
   cpu::BackwardProblem problem;
   inputs.describe(gate, seed, first, scale, sharpness, problem);

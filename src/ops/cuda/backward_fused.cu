@@ -130,7 +130,7 @@ struct FusedBlock {
     hold(dk);
   }
 
-  // dbias, where the walk over queries has not made it: this block's share, in the first of its parts.
+  // dbias: this block's share, in the first of its parts.
   __device__ __forceinline__ void store_gates(int h, float* group_sums) const {
     __syncthreads();
     const float gates = sum_over_warp(gate_sum[0] + gate_sum[1]);
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
       if (!all) run.load(stage ^ 1);
       run.take(h, tile, stage, wide, next_h, next_tile);
     }
-    if (!p.of_row) run.store_gates(h, reinterpret_cast<float*>(pointer + 6 * Block::kTile));
+    run.store_gates(h, reinterpret_cast<float*>(pointer + 6 * Block::kTile));
   }
 
   // 3. Rows out, through the tiles of q and dy, which nothing reads any more. Sums have keys in kOctets

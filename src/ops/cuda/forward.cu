@@ -87,7 +87,7 @@ struct ForwardBlock {
       narrow = make_probabilities(rows, p, c2, bias2, first_key == 0,
                                   [&](float(&S)[kTiles][4]) { score(S, first_key, place); });
     }
-    gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow);
+    gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow, NoSlopes{});
 #pragma unroll
     for (int n = 0; n < kTiles / 2; ++n) {
       if (!__any_sync(kWholeWarp, opened[n] != 0)) continue;
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(ForwardShape<D>::kWarps * 32, ForwardShape<D>:
   run.walk(true, [&](int first_key, uint32_t place) { run.take_gated(first_key, place); });
 
   // 3. Rows out.
-  finish_rows<Element, D, kOfRow>(a, run.rows, own_rows, b, h, run.first_row);
+  finish_rows<Element, kOfRow>(a, run.rows, own_rows, b, h, run.first_row);
 }
 
 template <class Element, int D, bool kSampled, bool kOfRow>

@@ -7,10 +7,15 @@ namespace openwork::cuda {
 
 inline constexpr float kSlack2 = 10.f;  // unnormalised probabilities stay below 2^kSlack2
 
+// What is kept of the gates' slopes for backward (RowSlopes): nothing, the sums of sigmoid', or the rows too.
+enum class Slopes { kNone, kSums, kRows };
+
 // A warp's sums over the rows it owns.
-template <int D>
+template <int D, Slopes kept = Slopes::kNone>
 struct RowSums {
   float y[D / 8][4] = {};
+  float slope_row[kept == Slopes::kRows ? D / 8 : 1][4] = {};
+  float slope_sum[2] = {0, 0};         // this lane's share
   float m2[2] = {kLowest2, kLowest2};  // the reference that exponents are taken against
   float l[2] = {0, 0};                 // this lane's share of sum_j exp2(x2)
   float odds[2] = {0, 0}, offset2[2] = {kLowest2, kLowest2};  // as in gate.cuh
@@ -30,8 +35,8 @@ struct RowSums {
 };
 
 // Raises the rows' reference to their largest score so far, rescaling what was summed against the old one.
-template <int D, int kTiles>
-__device__ __forceinline__ void raise_reference(RowSums<D>& rows, const float (&S)[kTiles][4], float c2,
+template <int D, Slopes kept, int kTiles>
+__device__ __forceinline__ void raise_reference(RowSums<D, kept>& rows, const float (&S)[kTiles][4], float c2,
                                                 float bias2) {
   float largest[2];
   find_largest(S, largest);
@@ -68,8 +73,8 @@ __device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float 
 // a row's first keys; it rises when a row passes it by kSlack2, which shows in the sums: then the scores are
 // made again (`again`), since looking for the largest of every step costs more than the rare second try.
 // False, with scores left as they are, where a row is wide and its gates need g itself.
-template <int D, int kTiles, class Again>
-__device__ __forceinline__ bool make_probabilities(RowSums<D>& rows, float (&S)[kTiles][4], float c2,
+template <int D, Slopes kept, int kTiles, class Again>
+__device__ __forceinline__ bool make_probabilities(RowSums<D, kept>& rows, float (&S)[kTiles][4], float c2,
                                                    float bias2, bool first, Again again) {
   float sum[2];
   if (first || rows.is_wide()) raise_reference(rows, S, c2, bias2);
@@ -89,25 +94,36 @@ __device__ __forceinline__ bool make_probabilities(RowSums<D>& rows, float (&S)[
 
 // logprob and idle: the first walk made each row's log-sum-exp (bias2 so low that no row was wide); from here
 // on it is the reference, and offsets stay as they are. True where a row of the warp is wide.
-template <int D>
-__device__ __forceinline__ bool settle_reference(RowSums<D>& rows, const Problem& p, int h) {
+template <int D, Slopes kept>
+__device__ __forceinline__ bool settle_reference(RowSums<D, kept>& rows, const Problem& p, int h) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) rows.m2[r] = fmaxf(rows.m2[r] + log2f(sum_over_row(rows.l[r])), kLowest2);
   rows.set_offsets({row_offset2(p, h, rows.m2[0]), row_offset2(p, h, rows.m2[1])});
   return rows.is_wide();
 }
 
-// Two neighbouring edges of row r: probabilities (of wide rows: scores) become gated probabilities. Returns
-// how many opened; `word` is the pair's noise. Where gates are hard, all that is wanted of E = p * odds comes
-// from the pair's sum and product.
-template <int D, bool kSampled, Path path>
-__device__ __forceinline__ float gate_pair(const Problem& p, RowSums<D>& rows, int r, float& first,
-                                           float& second, uint32_t word, float c2) {
+// sigmoid(g) of a pair, from the sum and the product of its E, added to the rows' penalty and slopes.
+template <int D, Slopes kept>
+__device__ __forceinline__ void add_penalty(RowSums<D, kept>& rows, int r, float sum, float product) {
+  if constexpr (kept == Slopes::kNone) {
+    rows.penalty = fmaf(fmaf(2.f, product, sum), reciprocal_fast(1.f + sum + product), rows.penalty);
+  } else {
+    const SigmoidSums sigmoids = add_sigmoids_and_slopes(sum, product);
+    rows.penalty += sigmoids.value;
+    rows.slope_sum[r] += sigmoids.slope;
+  }
+}
+
+// Two neighbouring edges of row r: probabilities (of wide rows: scores) become gated probabilities, and
+// `slopes` P s(1 - s) where rows of slopes are kept. Returns how many opened; `word` is the pair's noise.
+// Where gates are hard, all that is wanted of E = p * odds comes from the pair's sum and product.
+template <bool kSampled, Path path, int D, Slopes kept>
+__device__ __forceinline__ float gate_pair(const Problem& p, RowSums<D, kept>& rows, int r, float& first,
+                                           float& second, uint32_t word, float c2, float (&slopes)[2]) {
   float z[2];
   const float odds = rows.odds[r];
   if constexpr (!kSampled && path == Path::kNarrow) {
-    const float sum = odds * (first + second), product = odds * odds * (first * second);
-    rows.penalty = fmaf(fmaf(2.f, product, sum), reciprocal_fast(1.f + sum + product), rows.penalty);
+    add_penalty(rows, r, odds * (first + second), odds * odds * (first * second));
     z[0] = open_hard(first, odds * kSteep, rows.floor);
     z[1] = open_hard(second, odds * kSteep, rows.floor);
   } else {
@@ -119,19 +135,35 @@ __device__ __forceinline__ float gate_pair(const Problem& p, RowSums<D>& rows, i
     }
     const float E[2] = {gate_odds<path>(p, first, odds, x2[0], rows.offset2[r]),
                         gate_odds<path>(p, second, odds, x2[1], rows.offset2[r])};
-    rows.penalty += add_sigmoids(E[0], E[1]);
+    add_penalty(rows, r, E[0] + E[1], E[0] * E[1]);
     z[0] = open_gate<kSampled>(E[0], word, 0, rows.floor);
     z[1] = open_gate<kSampled>(E[1], word, 1, rows.floor);
+    if constexpr (kept == Slopes::kRows) {
+      slopes[0] = first * sampled_slope(E[0], uniform_of_half(word, 0));
+      slopes[1] = second * sampled_slope(E[1], uniform_of_half(word, 1));
+    }
   }
   first *= z[0];
   second *= z[1];
   return z[0] + z[1];
 }
 
-template <int D, int kTiles, bool kSampled, Path path>
-__device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D>& rows, float (&p)[kTiles][4],
-                                           float (&opened)[kTiles / 2], float c2,
-                                           const uint64_t (&counters)[2]) {
+// Where a step's P s(1 - s) go: rounded at once into left operands of a product with V, or nowhere.
+struct NoSlopes {
+  __device__ __forceinline__ void take(int, int, const float (&)[2]) {}
+};
+template <class Element, int kTiles>
+struct PackedSlopes {
+  Fragment left[kTiles / 2];
+  __device__ __forceinline__ void take(int product, int r, const float (&pair)[2]) {
+    left[product / 2].part[product % 2 * 2 + r] = pack<Element>(pair[0], pair[1]);
+  }
+};
+
+template <bool kSampled, Path path, int D, Slopes kept, int kTiles, class Taker>
+__device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D, kept>& rows,
+                                           float (&p)[kTiles][4], float (&opened)[kTiles / 2], float c2,
+                                           const uint64_t (&counters)[2], Taker& slopes) {
   static_assert(kTiles % 4 == 0, "a lane's octet of keys takes four products");
 #pragma unroll
   for (int n = 0; n < kTiles; n += 4) {
@@ -145,34 +177,37 @@ __device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D>& r
       for (int m = 0; m < 4; ++m) {
         float& first = p[n + m][2 * r];
         float& second = p[n + m][2 * r + 1];
+        float pair[2] = {0, 0};
         opened[(n + m) / 2] +=
-            gate_pair<D, kSampled, path>(problem, rows, r, first, second, noise[r].word[m], c2);
+            gate_pair<kSampled, path>(problem, rows, r, first, second, noise[r].word[m], c2, pair);
+        slopes.take(n + m, r, pair);
       }
     }
     rows.active += opened[n / 2] + opened[n / 2 + 1];
   }
 }
 
-// Probabilities (where not `narrow`: scores) become gated probabilities in place. opened[n] counts the lane's
-// open gates of products 2n and 2n + 1; counters[r] is the Philox counter of row r's first octet here.
-template <bool kSampled, int D, int kTiles>
-__device__ __forceinline__ void gate_step(const Problem& problem, RowSums<D>& rows, float (&p)[kTiles][4],
-                                          float (&opened)[kTiles / 2], float c2,
-                                          const uint64_t (&counters)[2], bool narrow) {
+// Probabilities (where not `narrow`: scores) become gated probabilities in place; `slopes` takes what is kept
+// of every pair. opened[n] counts the lane's open gates of products 2n and 2n + 1; counters[r] is the Philox
+// counter of row r's first octet here.
+template <bool kSampled, int D, Slopes kept, int kTiles, class Taker>
+__device__ __forceinline__ void gate_step(const Problem& problem, RowSums<D, kept>& rows,
+                                          float (&p)[kTiles][4], float (&opened)[kTiles / 2], float c2,
+                                          const uint64_t (&counters)[2], bool narrow, Taker&& slopes) {
   if (!narrow) {
-    gate_edges<D, kTiles, kSampled, Path::kWide>(problem, rows, p, opened, c2, counters);
+    gate_edges<kSampled, Path::kWide>(problem, rows, p, opened, c2, counters, slopes);
   } else if (problem.sharpness == 1.f) {
-    gate_edges<D, kTiles, kSampled, Path::kNarrow>(problem, rows, p, opened, c2, counters);
+    gate_edges<kSampled, Path::kNarrow>(problem, rows, p, opened, c2, counters, slopes);
   } else {
-    gate_edges<D, kTiles, kSampled, Path::kSharp>(problem, rows, p, opened, c2, counters);
+    gate_edges<kSampled, Path::kSharp>(problem, rows, p, opened, c2, counters, slopes);
   }
 }
 
 // A warp's rows out, through sixteen rows of shared memory of its own, kPitch<D> apart: y, normalised by the
 // sum over all causal keys, gated or not; the log-sum-exp; and this warp's share of penalty and active.
-template <class Element, int D, bool kOfRow>
-__device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D>& rows, Element* own, int b,
-                                            int h, int first_row) {
+template <class Element, bool kOfRow, int D, Slopes kept>
+__device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D, kept>& rows, Element* own,
+                                            int b, int h, int first_row) {
   const Problem& p = a.problem;
   const int lane = threadIdx.x & 31, row = first_row + lane / 4;
   const int64_t head = static_cast<int64_t>(b) * p.H + h;
@@ -192,6 +227,16 @@ __device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D>& 
   }
   store_sums<Element, D>(own, rows.y, lane / 4, lane / 4 + 8, factor[0], factor[1],
                          head_of<Element>(a.out, b, h), a.out.row, first_row, p.T);
+  if constexpr (kept != Slopes::kNone) {
+    const float sums[2] = {sum_over_row(rows.slope_sum[0]), sum_over_row(rows.slope_sum[1])};
+    float* slope_sums = a.slope_sums + head * p.T;
+    if (lane % 4 == 0 && row < p.T) slope_sums[row] = sums[0];
+    if (lane % 4 == 0 && row + 8 < p.T) slope_sums[row + 8] = sums[1];
+  }
+  if constexpr (kept == Slopes::kRows) {
+    store_sums<Element, D>(own, rows.slope_row, lane / 4, lane / 4 + 8, 1.f, 1.f,
+                           head_of<Element>(a.slope_rows, b, h), a.slope_rows.row, first_row, p.T);
+  }
   if (first_row >= p.T) return;
   const float penalty = sum_over_warp(rows.penalty);
   const int active = sum_over_warp(static_cast<int>(rows.active));

@@ -1,6 +1,10 @@
 // The forward pass for Hopper, as forward.cu but with warpgroup products: a warpgroup takes 64 query rows,
 // a block kGroups of them over the same key tiles of 64. A tile without an open gate in a warpgroup's rows
 // skips its product with V (hard gates; sampled ones are never that sparse).
+// For logprob and idle it also leaves the rows' slopes where the fused backward pass will want them (launch.h,
+// RowSlopes): of sampled gates one product with V more, in which P s(1 - s) stands for P z.
+#include <type_traits>
+
 #include "ops/cuda/forward.cuh"
 #include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
@@ -8,18 +12,20 @@
 namespace openwork::cuda {
 namespace {
 
-template <int D>
+template <int D, Slopes kept>
 struct HopperShape {
-  static constexpr int kGroups = D == 64 ? 1 : 3;  // warpgroups of a block
+  // Warpgroups of a block: two rows of sums at d = 128 fill the registers that three would have.
+  static constexpr int kGroups = D == 64 ? 1 : kept == Slopes::kRows ? 2 : 3;
   // Blocks that a multiprocessor should hold: more warps, or more registers for the noise.
   static constexpr int blocks(bool sampled) { return D > 64 ? 1 : sampled ? 3 : 4; }
   static constexpr int kRows = kGroups * kGroupRows, kThreads = kGroups * kGroupThreads;
   static constexpr int kBytes = (kGroups + 4) * kPanelTileBytes<D> + 1024;  // the last: room to align
 };
 
-template <class Element, int D, bool kSampled, bool kOfRow>
+template <class Element, int D, bool kSampled, bool kOfRow, Slopes kept>
 struct HopperGroup {
-  using Shape = HopperShape<D>;
+  using Shape = HopperShape<D, kept>;
+  using Taker = std::conditional_t<kept == Slopes::kRows, PackedSlopes<Element, kGroupRows / 8>, NoSlopes>;
   static constexpr int kTile = kPanelTileBytes<D>, kTiles = kGroupRows / 8;
 
   const Forward& a;
@@ -28,7 +34,7 @@ struct HopperGroup {
   int group, lane, first_row, tiles;  // first_row of this warp
   float c2, bias2;
   uint64_t counters[2];
-  RowSums<D> rows;
+  RowSums<D, kept> rows;
   bool wide = false;  // of kOfRow, from its second walk on
 
   __device__ __forceinline__ uint32_t key_tile(int stage) const {
@@ -98,7 +104,8 @@ struct HopperGroup {
     } else {
       narrow = normalise(p, bias2, tile);
     }
-    gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow);
+    Taker slopes;
+    gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow, slopes);
     if constexpr (!kSampled) {
       const bool any = (opened[0] + opened[1]) + (opened[2] + opened[3]) != 0;
       if (!any_in_group(any, 1 + group)) return;
@@ -107,18 +114,21 @@ struct HopperGroup {
 #pragma unroll
     for (int n = 0; n < 4; ++n) gated[n] = pack_left<Element>(p[2 * n], p[2 * n + 1]);
     fence_group();
-    multiply_columns<Element, D>(rows.y, gated, describe_tile(value_tile(tile & 1)));
+    const uint64_t values = describe_tile(value_tile(tile & 1));
+    multiply_columns<Element, D>(rows.y, gated, values);
+    if constexpr (kept == Slopes::kRows) multiply_columns<Element, D>(rows.slope_row, slopes.left, values);
     wait_group<0>();
     hold(rows.y);
+    if constexpr (kept == Slopes::kRows) hold(rows.slope_row);
   }
 };
 
-template <class Element, int D, bool kSampled, bool kOfRow>
-__global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::blocks(kSampled))
+template <class Element, int D, bool kSampled, bool kOfRow, Slopes kept>
+__global__ void __launch_bounds__(HopperShape<D, kept>::kThreads, HopperShape<D, kept>::blocks(kSampled))
     hopper_kernel(const __grid_constant__ Forward a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using Shape = HopperShape<D>;
-  using Group = HopperGroup<Element, D, kSampled, kOfRow>;
+  using Shape = HopperShape<D, kept>;
+  using Group = HopperGroup<Element, D, kSampled, kOfRow, kept>;
   extern __shared__ char unaligned[];
   const uint32_t start = shared_address(unaligned), shared = (start + 1023) & ~1023u;
   const Problem& p = a.problem;
@@ -158,16 +168,16 @@ __global__ void __launch_bounds__(HopperShape<D>::kThreads, HopperShape<D>::bloc
 
   // 3. Rows out, through the tiles, which nothing reads any more.
   Element* own = reinterpret_cast<Element*>(unaligned + (shared - start)) + warp * 16 * kPitch<D>;
-  finish_rows<Element, D, kOfRow>(a, run.rows, own, b, h, run.first_row);
+  finish_rows<Element, kOfRow>(a, run.rows, own, b, h, run.first_row);
 #else
   __trap();  // built without sm_90a: launch.h's users ask for this on Hopper only
 #endif
 }
 
-template <class Element, int D, bool kSampled, bool kOfRow>
+template <class Element, int D, bool kSampled, bool kOfRow, Slopes kept = Slopes::kNone>
 cudaError_t launch(const Forward& a, cudaStream_t stream) {
-  using Shape = HopperShape<D>;
-  const auto kernel = hopper_kernel<Element, D, kSampled, kOfRow>;
+  using Shape = HopperShape<D, kept>;
+  const auto kernel = hopper_kernel<Element, D, kSampled, kOfRow, kept>;
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes);
   if (error != cudaSuccess) return error;
@@ -179,6 +189,10 @@ cudaError_t launch(const Forward& a, cudaStream_t stream) {
 template <class Element, int D>
 cudaError_t launch_gate(const Forward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
+  if (p.of_row && a.slope_sums) {
+    return p.sampled ? launch<Element, D, true, true, Slopes::kRows>(a, stream)
+                     : launch<Element, D, false, true, Slopes::kSums>(a, stream);
+  }
   if (p.sampled) {
     return p.of_row ? launch<Element, D, true, true>(a, stream) : launch<Element, D, true, false>(a, stream);
   }

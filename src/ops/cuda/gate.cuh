@@ -114,10 +114,21 @@ __device__ __forceinline__ float open_gate(float E, uint32_t word, int half, flo
   return open_hard(E, kSteep, floor);
 }
 
-// sigmoid(g) of two edges, added: one division for both.
-__device__ __forceinline__ float add_sigmoids(float E, float other) {
-  const float sum = E + other, product = E * other;
-  return fmaf(2.f, product, sum) * reciprocal_fast(1.f + sum + product);
+// sigmoid(g) of two edges, added, from the sum and the product of their E: one division for both. And their
+// slopes sigmoid - sigmoid^2, added: of numbers x and y these are (x + y) - (x + y)^2 + 2 x y.
+struct SigmoidSums {
+  float value, slope;
+};
+__device__ __forceinline__ SigmoidSums add_sigmoids_and_slopes(float sum, float product) {
+  const float twice = product + product, divisor = reciprocal_fast(1.f + sum + product);
+  const float value = (sum + twice) * divisor;
+  return {value, fmaf(twice, divisor, fmaf(-value, value, value))};
+}
+
+// s(1 - s), the slope of a sampled gate.
+__device__ __forceinline__ float sampled_slope(float E, const Uniform& u) {
+  const float up = u.up * E, s = up * reciprocal_fast(up - u.minus_down);
+  return fmaf(-s, s, s);
 }
 
 // What backward makes of an edge: Pz, dg, and dS without the row's own term.

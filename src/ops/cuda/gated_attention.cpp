@@ -136,10 +136,9 @@ struct Call {
   }
 };
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                   const Tensor& bias, const MaybeTensor& idle,
-                                                   std::string_view gate, std::optional<int64_t> seed,
-                                                   int64_t first, double scale, double sharpness) {
+ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                      const MaybeTensor& idle, std::string_view gate, std::optional<int64_t> seed,
+                      int64_t first, double scale, double sharpness, bool keep_slopes) {
   check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   element_of(q);  // refuses what no kernel takes, before anything is allocated
   const c10::cuda::CUDAGuard guard(q.device());
@@ -147,8 +146,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
   const auto floats = q.options().dtype(at::kFloat);
   Tensor penalty = at::empty({B, H}, floats), log_sum_exp = at::empty({B, H, T}, floats);
   Tensor active = at::empty({B, H}, q.options().dtype(at::kLong));
-  if (q.numel() == 0)
-    return {at::empty(q.sizes(), q.options()), penalty.zero_(), active.zero_(), log_sum_exp};
+  const auto [slope_rows, slope_sums] = make_slopes(q, seed.has_value(), keep_slopes);
+  if (q.numel() == 0) {
+    return {at::empty(q.sizes(), q.options()),
+            penalty.zero_(),
+            active.zero_(),
+            log_sum_exp,
+            slope_rows,
+            slope_sums};
+  }
 
   const Call call(q, k, v, bias, idle, gate, seed, first, scale, sharpness);
   const int parts = cuda::count_parts(call.problem.T);
@@ -161,21 +167,25 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& q, const Tensor
                                 penalty_parts.mutable_data_ptr<float>(),
                                 active_parts.mutable_data_ptr<int>(),
                                 penalty.mutable_data_ptr<float>(),
-                                active.mutable_data_ptr<int64_t>()};
+                                active.mutable_data_ptr<int64_t>(),
+                                keep_slopes && seed ? rows_of(slope_rows) : cuda::Rows{},
+                                keep_slopes ? slope_sums.mutable_data_ptr<float>() : nullptr};
   C10_CUDA_CHECK(call.plan.hopper ? cuda::launch_hopper_forward(arguments, call.stream)
                  : call.plan.fast ? cuda::launch_fast_forward(arguments, call.stream)
                                   : cuda::launch_plain_forward(arguments, call.stream));
   C10_CUDA_CHECK(cuda::launch_sum_forward_parts(arguments, call.stream));
   if (call.plan.size != d) out = out.slice(3, 0, d).contiguous();
-  return {out, penalty, active, log_sum_exp};
+  return {out, penalty, active, log_sum_exp, slope_rows, slope_sums};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
     const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& bias, const MaybeTensor& idle, const Tensor& out, const Tensor& log_sum_exp,
-    std::string_view gate, std::optional<int64_t> seed, int64_t first, double scale, double sharpness) {
+    const Tensor& slope_rows, const Tensor& slope_sums, std::string_view gate, std::optional<int64_t> seed,
+    int64_t first, double scale, double sharpness) {
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
                                  sharpness);
+  const bool slopes_given = check_slopes(slope_rows, slope_sums, q, seed.has_value());
   element_of(q);
   const c10::cuda::CUDAGuard guard(q.device());
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), d = q.size(3);
@@ -195,8 +205,16 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
   Tensor dq = empty_rows(q, H, call.plan.size);
   Tensor dk = empty_rows(q, k.size(1), call.plan.size), dv = empty_rows(q, k.size(1), call.plan.size);
   Tensor dbias = at::empty({H}, floats), didle = at::empty({idle ? H : 0}, floats), query_sums;
-  const bool fused = call.plan.hopper && !at::globalContext().deterministicAlgorithms();
+  // Gates that know their row need the slopes there; without them the two passes serve as well.
+  const bool fused = call.plan.hopper && !at::globalContext().deterministicAlgorithms() &&
+                     (!call.problem.of_row || slopes_given);
   if (fused) query_sums = at::empty({B, H, T, call.plan.size}, floats);
+  const Tensor row_slopes = slope_rows.contiguous(), row_slope_sums = slope_sums.contiguous();
+  cuda::RowSlopes slopes;
+  if (fused && call.problem.of_row) {
+    if (seed) slopes.rows = rows_of(row_slopes);
+    slopes.sums = row_slope_sums.const_data_ptr<float>();
+  }
   const cuda::Backward arguments{call.problem,
                                  rows_of(y),
                                  rows_of(dy),
@@ -210,7 +228,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
                                  rows_of(dk),
                                  rows_of(dv),
                                  dbias.mutable_data_ptr<float>(),
-                                 idle ? didle.mutable_data_ptr<float>() : nullptr};
+                                 idle ? didle.mutable_data_ptr<float>() : nullptr,
+                                 slopes};
   if (fused) {
     C10_CUDA_CHECK(cuda::launch_fused_backward(arguments, call.stream));
   } else {

@@ -58,6 +58,18 @@ struct Forward {
   int* active_parts = nullptr;     // [B, H, parts]
   float* penalty = nullptr;        // [B, H]
   int64_t* active = nullptr;       // [B, H]
+  // What the fused backward pass asks of logprob and idle, where it will run; else null. See RowSlopes.
+  Rows slope_rows;              // [B, H, T, d], of sampled gates
+  float* slope_sums = nullptr;  // [B, H, T]
+};
+
+// A row's G_i = sum_j dg_ij is known before any walk of backward, as D_i is: what gates do to it in forward is
+// linear in dy_i and dpenalty. With s and sigmoid' of the edge at the sharpness r,
+//   G_i = r (dy_i . slope_row_i + dpenalty / N slope_sum_i)
+//   slope_row_i = sum_j P_ij s_ij (1 - s_ij) v_j  (none where gates are hard)    slope_sum_i = sum_j sigmoid'_ij
+struct RowSlopes {
+  Rows rows;                    // as forward left them
+  const float* sums = nullptr;  // null: none were left
 };
 
 // What backward keeps of a query row between its two passes; log2 units where a name ends in 2.
@@ -82,6 +94,7 @@ struct Backward {
   Rows grad_q, grad_k, grad_v;
   float* grad_bias = nullptr;  // [H]
   float* grad_idle = nullptr;  // [H], where the gate is 'idle'
+  RowSlopes slopes;            // of the fused pass alone, for logprob and idle
 };
 
 // The fast kernels exist for these head sizes and two-byte elements, and need a positive scale.
@@ -96,9 +109,10 @@ cudaError_t launch_hopper_forward(const Forward& arguments, cudaStream_t stream)
 // dv).
 cudaError_t launch_fast_queries(const Backward& arguments, cudaStream_t stream);
 cudaError_t launch_fast_keys(const Backward& arguments, cudaStream_t stream);
-// Backward in one pass, on Hopper, for head sizes 64 and 128; dq's sums have no fixed order.
+// Backward in one pass, on Hopper, for head sizes 64 and 128; dq's sums have no fixed order. logprob and idle
+// need the slopes that launch_hopper_forward left.
 cudaError_t launch_fused_backward(const Backward& arguments, cudaStream_t stream);
-// The first part of it: the states, and for logprob and idle the parts of dbias and didle.
+// The first part of it: zeros for dq's sums, the states, and the parts of didle.
 cudaError_t launch_row_states(const Backward& arguments, cudaStream_t stream);
 
 // Any head size up to kLargestSize, any element, any scale; float32 arithmetic throughout.

@@ -1,16 +1,17 @@
 // What the fused backward pass must find of each query row when it starts, for Hopper: zeros where dq will be
 // summed, and the row's state with
 //   score          D_i = dy_i . y_i
-//   logprob, idle  D_i + w_i G_i; G_i = sum_j dg_ij takes a walk over the keys of its own, and gives dbias
-//                  and didle on the way
+//   logprob, idle  D_i + w_i G_i, G_i = r (dy_i . slope_row_i + dpenalty / N slope_sum_i) from what forward
+//                  left (launch.h, RowSlopes); didle is a sum of these (dbias is the walk's own)
 #include "ops/cuda/backward.cuh"
 #include "ops/cuda/sizes.cuh"
-#include "ops/cuda/warpgroup.cuh"
 
 namespace openwork::cuda {
 namespace {
 
-// Eight neighbouring numbers of dy_i times those of y_i.
+constexpr int kThreads = 256, kLanes = 8;  // of a block; that share a row
+
+// Eight neighbouring numbers of one row times those of another.
 template <class Element>
 __device__ __forceinline__ float multiply_eights(const uint4& left, const uint4& right) {
   const Element* x = reinterpret_cast<const Element*>(&left);
@@ -20,155 +21,88 @@ __device__ __forceinline__ float multiply_eights(const uint4& left, const uint4&
   for (int e = 0; e < 8; ++e) sum = fmaf(static_cast<float>(x[e]), static_cast<float>(y[e]), sum);
   return sum;
 }
-
-// The part of a state that forward left.
-__device__ __forceinline__ RowState find_state(const Backward& a, int h, int64_t row, float row_term) {
-  RowState state;
-  state.log_sum_exp2 = a.log_sum_exp[row] * kLog2E;
-  state.row_term = row_term;
-  state.offset2 = row_offset2(a.problem, h, state.log_sum_exp2);
-  state.odds = exp2_fast(state.offset2);
-  return state;
+// Of the eight lanes that share a row, in all of them.
+__device__ __forceinline__ float sum_over_eight(float x) {
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kWholeWarp, x, offset);
+  return x;
+}
+template <class Element>
+__device__ __forceinline__ const Element* row_of(const Rows& rows, int b, int h, int i) {
+  return head_of<Element>(rows, b, h) + i * rows.row;
 }
 
-// D_i and zeros; row counts through all heads. `part` and `parts`: which of the lanes that share a row this
-// is.
-template <class Element, int D>
-__device__ __forceinline__ float start_row(const Backward& a, int b, int h, int i, int64_t row, int part,
-                                           int parts) {
-  const Element* y = head_of<Element>(a.out, b, h) + i * a.out.row;
-  const Element* dy = head_of<Element>(a.grad_out, b, h) + i * a.grad_out.row;
-  float4* sums = reinterpret_cast<float4*>(a.query_sums + row * D);
-  float sum = 0;
+// D_i, and dy_i . slope_row_i.
+struct RowProducts {
+  float out = 0, slopes = 0;
+};
+// This lane's share of row i's, and zeros in its sums.
+template <class Element, int D, bool kSlopeRows>
+__device__ __forceinline__ RowProducts start_row(const Backward& a, int b, int h, int i, int64_t place,
+                                                 int part) {
+  const Element* dy = row_of<Element>(a.grad_out, b, h, i);
+  const Element* y = row_of<Element>(a.out, b, h, i);
+  const Element* slopes = kSlopeRows ? row_of<Element>(a.slopes.rows, b, h, i) : nullptr;
+  float4* sums = reinterpret_cast<float4*>(a.query_sums + place * D);
+  RowProducts products;
 #pragma unroll
-  for (int chunk = part; chunk < D / 8; chunk += parts) {
-    sum += multiply_eights<Element>(*reinterpret_cast<const uint4*>(dy + chunk * 8),
-                                    *reinterpret_cast<const uint4*>(y + chunk * 8));
+  for (int chunk = part; chunk < D / 8; chunk += kLanes) {
+    const uint4 left = *reinterpret_cast<const uint4*>(dy + chunk * 8);
+    products.out += multiply_eights<Element>(left, *reinterpret_cast<const uint4*>(y + chunk * 8));
+    if constexpr (kSlopeRows) {
+      products.slopes += multiply_eights<Element>(left, *reinterpret_cast<const uint4*>(slopes + chunk * 8));
+    }
     sums[chunk * 2] = sums[chunk * 2 + 1] = float4{0, 0, 0, 0};
   }
-  return sum;
+  return products;
 }
 
-// score: eight lanes to a row.
-template <class Element, int D>
-__global__ void __launch_bounds__(256) row_kernel(const __grid_constant__ Backward a) {
+// A warp takes the sixteen rows of a part, four at a time; where the gate is idle it leaves the part's didle.
+template <class Element, int D, bool kSlopeRows>
+__global__ void __launch_bounds__(kThreads) row_kernel(const __grid_constant__ Backward a) {
   const Problem& p = a.problem;
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 8, head = row / p.T;
-  const int i = static_cast<int>(row % p.T), part = threadIdx.x % 8;
-  if (head >= static_cast<int64_t>(p.B) * p.H) return;  // eight lanes together
-  const int b = static_cast<int>(head / p.H), h = static_cast<int>(head % p.H);
-  float sum = start_row<Element, D>(a, b, h, i, row, part, 8);
-  const unsigned lanes = 0xffu << (threadIdx.x & 24);
-#pragma unroll
-  for (int offset = 4; offset > 0; offset /= 2) sum += __shfl_xor_sync(lanes, sum, offset);
-  if (part == 0) a.states[row] = find_state(a, h, row, sum);
-}
-
-template <int D>
-inline constexpr int kGateBytes = 6 * kPanelTileBytes<D> + 1024;  // the last: room to align
-
-// logprob and idle: 64 query rows to a block; a walk over the keys as forward's, with dA beside S. Four lanes
-// to a row.
-template <class Element, int D, bool kSampled>
-__global__ void __launch_bounds__(kGroupThreads, D == 64 ? 3 : 2)
-    gate_kernel(const __grid_constant__ Backward a) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  constexpr int kTile = kPanelTileBytes<D>, kTiles = kGroupRows / 8;
-  extern __shared__ char unaligned[];
-  const uint32_t q_tile = (shared_address(unaligned) + 1023) & ~1023u, dy_tile = q_tile + kTile;
-  const Problem& p = a.problem;
-  const int blocks = (p.T + kGroupRows - 1) / kGroupRows;
-  const int block = blocks - 1 - blockIdx.x % blocks;  // the longest walks of a head first
-  const int head = blockIdx.x / blocks, b = head / p.H, h = head % p.H, kv_head = h / (p.H / p.key_heads);
-  const int lane = threadIdx.x & 31, first_row = block * kGroupRows + threadIdx.x / 32 * 16;
-  const int row = first_row + lane / 4;
-
-  // 1. This group's queries, and the first keys.
-  const int first = block * kGroupRows;
-  PanelLoader<Element, D, Order::kPlain> q(head_of<Element>(p.q, b, h), p.q.row, first, p.T);
-  PanelLoader<Element, D, Order::kPlain> dy(head_of<Element>(a.grad_out, b, h), a.grad_out.row, first, p.T);
-  PanelLoader<Element, D, Order::kOctets> k(head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T);
-  PanelLoader<Element, D, Order::kOctets> v(head_of<Element>(p.v, b, kv_head), p.v.row, 0, p.T);
-  q.load_next(q_tile);
-  dy.load_next(dy_tile);
-  k.load_next(q_tile + 2 * kTile);
-  v.load_next(q_tile + 4 * kTile);
-  commit_copies();
-  RowState state[2];
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int i =
-        min(row + 8 * r, p.T - 1);  // rows past the end take the last one's place, and write the same
-    const int64_t place = static_cast<int64_t>(head) * p.T + i;
-    state[r] = find_state(a, h, place, sum_over_row(start_row<Element, D>(a, b, h, i, place, lane % 4, 4)));
-  }
-  const bool wide = __any_sync(kWholeWarp, fmaxf(state[0].offset2, state[1].offset2) > kWideOffset2);
-  const NoiseRows noise = noise_rows(p, b, h);
+  const int parts = count_parts(p.T), lane = threadIdx.x & 31;
+  const int64_t part = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
+  const int head = static_cast<int>(part / parts), first_row = static_cast<int>(part % parts) * kPartRows;
+  if (head >= p.B * p.H) return;  // a whole warp
+  const int b = head / p.H, h = head % p.H;
   const float weight = static_cast<float>(a.grad_penalty[head] / (0.5 * p.T * (p.T + 1.0)));
-
-  // 2. The walk.
-  float G[2] = {0, 0};
-  for (int tile = 0; tile <= block; ++tile) {
-    const uint32_t k_tile = q_tile + (2 + (tile & 1)) * kTile, v_tile = k_tile + 2 * kTile;
-    wait_for_copies();
-    show_writes();
-    __syncthreads();
-    if (tile < block) {
-      k.load_next(q_tile + (2 + (~tile & 1)) * kTile);
-      v.load_next(q_tile + (4 + (~tile & 1)) * kTile);
-      commit_copies();
-    }
-    float S[kTiles][4], dA[kTiles][4];
-    fence_group();
-    multiply_rows<Element, D>(S, describe_tile(q_tile), describe_tile(k_tile));
-    multiply_rows<Element, D>(dA, describe_tile(dy_tile), describe_tile(v_tile));
-    commit_group();
-    wait_group<0>();
-    hold(S);
-    hold(dA);
-    if (tile == block || first_row + 16 > p.T) mask_scores(S, tile * kGroupRows, row, p.T);
-    const uint64_t octet = tile * (kGroupRows / kGateKeys),
-                   counters[2] = {noise.row(row) + octet, noise.row(row + 8) + octet};
-    differentiate_rows<kSampled, true>(p, S, dA, state, p.scale * kLog2E, counters, weight, kSteep, wide, G);
-  }
-
-  // 3. Each row's D + w G, and this warp's share of dbias and didle. (Rows past the end have a G of 0.)
-  float gates = 0, idle = 0;
+  float idle = 0;
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    G[r] = sum_over_row(G[r]);
-    const GateSumWeights weights = gate_sum_weights(p, h, state[r].log_sum_exp2);
-    gates += G[r];
-    idle -= weights.idle * G[r];
-    state[r].row_term += weights.row * G[r];
-    if (lane % 4 == 0 && row + 8 * r < p.T)
-      a.states[static_cast<int64_t>(head) * p.T + row + 8 * r] = state[r];
+  for (int step = 0; step < kPartRows; step += 32 / kLanes) {
+    const int row = first_row + step + lane / kLanes;
+    const int i = min(row, p.T - 1);  // a row past the end takes the last one's place, and writes the same
+    const int64_t place = static_cast<int64_t>(head) * p.T + i;
+    const RowProducts products = start_row<Element, D, kSlopeRows>(a, b, h, i, place, lane % kLanes);
+    RowState state;
+    state.row_term = sum_over_eight(products.out);
+    state.log_sum_exp2 = a.log_sum_exp[place] * kLog2E;
+    state.offset2 = row_offset2(p, h, state.log_sum_exp2);
+    state.odds = exp2_fast(state.offset2);
+    if (a.slopes.sums) {
+      const float slopes = kSlopeRows ? sum_over_eight(products.slopes) : 0.f;
+      const float G = p.sharpness * fmaf(weight, a.slopes.sums[place], slopes);
+      const GateSumWeights weights = gate_sum_weights(p, h, state.log_sum_exp2);
+      state.row_term += weights.row * G;
+      if (row < p.T && lane % kLanes == 0) idle -= weights.idle * G;
+    }
+    if (lane % kLanes == 0) a.states[place] = state;
   }
-  if (first_row < p.T) store_gate_parts(a, head, first_row, gates, idle);
-#else
-  __trap();  // built without sm_90a: launch.h's users ask for this on Hopper only
-#endif
-}
-
-template <class Element, int D, bool kSampled>
-cudaError_t launch_gates(const Backward& a, cudaStream_t stream) {
-  const auto kernel = gate_kernel<Element, D, kSampled>;
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kGateBytes<D>);
-  if (error != cudaSuccess) return error;
-  const unsigned blocks = (a.problem.T + kGroupRows - 1) / kGroupRows;
-  kernel<<<blocks * a.problem.B * a.problem.H, kGroupThreads, kGateBytes<D>, stream>>>(a);
-  return cudaGetLastError();
+  if (!a.idle_parts) return;
+  idle = sum_over_warp(idle);
+  if (lane == 0) a.idle_parts[part] = idle;
 }
 
 template <class Element, int D>
 cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
-  if (p.of_row) {
-    return p.sampled ? launch_gates<Element, D, true>(a, stream) : launch_gates<Element, D, false>(a, stream);
+  const int64_t warps = static_cast<int64_t>(p.B) * p.H * count_parts(p.T);
+  const unsigned blocks = static_cast<unsigned>((warps * 32 + kThreads - 1) / kThreads);
+  if (a.slopes.rows.data) {
+    row_kernel<Element, D, true><<<blocks, kThreads, 0, stream>>>(a);
+  } else {
+    row_kernel<Element, D, false><<<blocks, kThreads, 0, stream>>>(a);
   }
-  const int64_t rows = static_cast<int64_t>(p.B) * p.H * p.T;
-  row_kernel<Element, D><<<static_cast<unsigned>((rows * 8 + 255) / 256), 256, 0, stream>>>(a);
   return cudaGetLastError();
 }
 
