@@ -61,7 +61,8 @@ function(openwork_test name)
     set(_timeout 3600)
     string(JOIN ":" _libraries "${CMAKE_BINARY_DIR}" ${Libtorch_LIB})
     list(APPEND _environment "OPENWORK_MODELS=${PROJECT_SOURCE_DIR}/models" "LD_LIBRARY_PATH=${_libraries}"
-      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/kept_by_libraries.txt:print_suppressions=0")
+      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/kept_by_libraries.txt:print_suppressions=0"
+      "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/threads_of_libraries.txt")
   endif()
   list(JOIN _environment "$<SEMICOLON>" _environment)
   set(_suites "${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake")
