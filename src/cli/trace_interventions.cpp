@@ -61,6 +61,8 @@ nlohmann::json study_interventions(const StudiedPrompts& prompts, const std::vec
   protocol["prompt"]["count"] = result["texts"].size();
   print_result(common, format_studies_header());
   for (const InterventionStudy& study : studies) print_results(common, format_study(study));
+  print_result(common, format_forecasts_header());
+  for (const InterventionStudy& study : studies) print_results(common, format_forecasts(study));
   for (size_t n = 1; n < studies.size(); ++n) {
     const StudyDifference difference = compare_studies(studies[0], studies[n], common.seed);
     print_results(common, format_difference(difference));

@@ -15,13 +15,26 @@ nlohmann::json estimate_json(const Estimate& estimate) {
   return {{"value", value_or_null(estimate.value)}, {"interval", interval_json(estimate.interval)}};
 }
 
+// All paths' own, and under their names those of the other forecasts.
+nlohmann::json ranks_json(const ForecastRanks& ranks) {
+  nlohmann::json json;
+  for (const Forecast forecast : kForecasts) {
+    const RankEstimate& rank = ranks[static_cast<size_t>(forecast)];
+    nlohmann::json& into =
+        forecast == Forecast::kAllPaths ? json : json["forecasts"][forecast_name(forecast)];
+    into["rank_per_prompt"] = estimate_json(rank.per_prompt);
+    into["rank_pooled"] = estimate_json(rank.pooled);
+  }
+  return json;
+}
+
 nlohmann::json summary_json(const KnockOutSummary& summary) {
-  return {{"count", summary.count},
-          {"rank_per_prompt", estimate_json(summary.per_prompt)},
-          {"rank_pooled", estimate_json(summary.pooled)},
-          {"rank_pooled_direct", value_or_null(summary.direct)},
-          {"same_sign", value_or_null(summary.same_sign)},
-          {"size", estimate_json(summary.size)}};
+  nlohmann::json json = ranks_json(summary.ranks);
+  json["count"] = summary.count;
+  json["rank_pooled_direct"] = value_or_null(summary.direct);
+  json["same_sign"] = value_or_null(summary.same_sign);
+  json["size"] = estimate_json(summary.size);
+  return json;
 }
 
 nlohmann::json knock_outs_json(const PromptKnockOuts& prompt) {
@@ -38,8 +51,15 @@ nlohmann::json knock_outs_json(const PromptKnockOuts& prompt) {
 }  // namespace
 
 nlohmann::json to_json(const TraceIntervention& change) {
-  return {{"node", change.node},   {"factor", change.factor}, {"predicted", change.predicted},
-          {"total", change.total}, {"frozen", change.frozen}, {"measured", change.measured}};
+  nlohmann::json json = {{"node", change.node},
+                         {"factor", change.factor},
+                         {"predicted", change.predicted},
+                         {"total", change.total},
+                         {"frozen", change.frozen},
+                         {"measured", change.measured},
+                         {"patterns_held", change.patterns_held}};
+  for (const Following step : kFollowings) json["following"][following_name(step)] = change.by(step);
+  return json;
 }
 
 nlohmann::json to_json(const InterventionStudy& study) {
@@ -54,11 +74,8 @@ nlohmann::json to_json(const InterventionStudy& study) {
 nlohmann::json to_json(const StudyDifference& difference) {
   nlohmann::json json = {
       {"dense", difference.dense}, {"sparse", difference.sparse}, {"sets", nlohmann::json::object()}};
-  for (const KnockOutSet set : kKnockOutSets) {
-    json["sets"][set_name(set)] = {
-        {"rank_per_prompt", estimate_json(difference.per_prompt[static_cast<size_t>(set)])},
-        {"rank_pooled", estimate_json(difference.pooled[static_cast<size_t>(set)])}};
-  }
+  for (const KnockOutSet set : kKnockOutSets)
+    json["sets"][set_name(set)] = ranks_json(difference.sets[static_cast<size_t>(set)]);
   return json;
 }
 

@@ -46,10 +46,32 @@ std::vector<std::string> format_study(const InterventionStudy& study) {
   std::vector<std::string> lines;
   for (const KnockOutSet set : kKnockOutSets) {
     const KnockOutSummary& summary = study.sets[static_cast<size_t>(set)];
+    const RankEstimate& rank = summary.rank(Forecast::kAllPaths);
     lines.push_back(fmt::format("{:<24} {:<16} {:>5}  {:<22} {:<22} {:>7.3f} {:>7.0f} %  {}", study.name,
-                                set_name(set), summary.count, with_interval(summary.per_prompt),
-                                with_interval(summary.pooled), summary.direct, 100 * summary.same_sign,
+                                set_name(set), summary.count, with_interval(rank.per_prompt),
+                                with_interval(rank.pooled), summary.direct, 100 * summary.same_sign,
                                 with_interval(summary.size)));
+  }
+  return lines;
+}
+
+std::string format_forecasts_header() {
+  return fmt::format("{:<24} {:<16} {:<22} {:>7} {:>8} {:>8}  {:<22}  {}", "rank, pooled, following",
+                     "knocked out", "final norm", "norms", "features", "patterns", "patterns held",
+                     "final norm, per prompt");
+}
+
+std::vector<std::string> format_forecasts(const InterventionStudy& study) {
+  std::vector<std::string> lines;
+  for (const KnockOutSet set : kKnockOutSets) {
+    const KnockOutSummary& summary = study.sets[static_cast<size_t>(set)];
+    const auto pooled = [&](Forecast forecast) { return summary.rank(forecast).pooled; };
+    lines.push_back(fmt::format("{:<24} {:<16} {:<22} {:>7.3f} {:>8.3f} {:>8.3f}  {:<22}  {}", study.name,
+                                set_name(set), with_interval(pooled(Forecast::kFinalNorm)),
+                                pooled(Forecast::kNorms).value, pooled(Forecast::kFeatures).value,
+                                pooled(Forecast::kPatterns).value,
+                                with_interval(pooled(Forecast::kPatternsHeld)),
+                                with_interval(summary.rank(Forecast::kFinalNorm).per_prompt)));
   }
   return lines;
 }
@@ -57,10 +79,11 @@ std::vector<std::string> format_study(const InterventionStudy& study) {
 std::vector<std::string> format_difference(const StudyDifference& difference) {
   std::vector<std::string> lines;
   for (const KnockOutSet set : kKnockOutSets) {
-    const auto at = static_cast<size_t>(set);
-    lines.push_back(fmt::format("{} less {}, {}: {} per prompt, {} pooled", difference.sparse,
-                                difference.dense, set_name(set), with_interval(difference.per_prompt[at]),
-                                with_interval(difference.pooled[at])));
+    const RankEstimate &paths = difference.rank(set), &normed = difference.rank(set, Forecast::kFinalNorm);
+    lines.push_back(fmt::format("{} less {}, {}: {} per prompt, {} pooled; final norm following: {}, {}",
+                                difference.sparse, difference.dense, set_name(set),
+                                with_interval(paths.per_prompt), with_interval(paths.pooled),
+                                with_interval(normed.per_prompt), with_interval(normed.pooled)));
   }
   return lines;
 }

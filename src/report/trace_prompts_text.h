@@ -17,6 +17,9 @@ std::string format_ratio(const HeadRatio& ratio);
 // A table with a row for each model and kind of knock-out; then how models differ in each.
 std::string format_studies_header();
 std::vector<std::string> format_study(const InterventionStudy& study);
+// The same rows, with what the ranks are where more of what a graph holds follows, or the model's patterns are held too.
+std::string format_forecasts_header();
+std::vector<std::string> format_forecasts(const InterventionStudy& study);
 std::vector<std::string> format_difference(const StudyDifference& difference);
 
 }  // namespace openwork

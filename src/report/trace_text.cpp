@@ -43,12 +43,13 @@ void add_nodes(Lines& lines, const ModelTrace& trace, int64_t top) {
 
 void add_interventions(Lines& lines, const ModelTrace& trace) {
   if (trace.interventions.empty()) return;
-  lines.push_back(fmt::format("{:<16} {:>7} {:>10} {:>10} {:>10} {:>10}   change of the first answer's logit",
-                              "changed", "times", "predicted", "frozen", "all paths", "measured"));
+  lines.push_back(
+      fmt::format("{:<16} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}   change of the first answer's logit",
+                  "changed", "times", "predicted", "frozen", "all paths", "final norm", "measured"));
   for (const TraceIntervention& change : trace.interventions) {
-    lines.push_back(fmt::format("{:<16} {:>7.3g} {:>10.4f} {:>10.4f} {:>10.4f} {:>10.4f}", change.node,
-                                change.factor, change.predicted, change.frozen, change.total,
-                                change.measured));
+    lines.push_back(fmt::format("{:<16} {:>7.3g} {:>10.4f} {:>10.4f} {:>10.4f} {:>10.4f} {:>10.4f}",
+                                change.node, change.factor, change.predicted, change.frozen, change.total,
+                                change.by(Following::kFinalNorm), change.measured));
   }
   const InterventionAgreement agreement = compare_interventions(trace.interventions);
   const std::string closely =

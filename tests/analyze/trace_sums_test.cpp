@@ -1,12 +1,15 @@
 // What tracing promises in numbers, on every architecture: effects sum to what they explain, heads to the
 // link, pairs to the score, and the frozen model does what the graph predicts.
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
+#include "analyze/trace/held_run.h"
 #include "analyze/trace_fixtures.h"
 #include "model/load.h"
+#include "transcode/mlp_activations.h"
 
 namespace openwork {
 namespace {
@@ -153,6 +156,85 @@ TEST_P(EveryTrace, AllPathsAreSumsOverTheGraph) {
   }
   const TraceIntervention alone = tracer_.intervene(found[1].node, 0);  // batched or not
   EXPECT_NEAR(alone.measured, found[1].measured, 1e-4 * std::max(1.0, std::abs(alone.measured)));
+}
+
+// The first target's logit under these taps, and with one head of every layer in turn at nothing: how far it moves.
+std::vector<double> close_heads(const TraceState& state, const Taps& taps) {
+  const auto logit = [&](const Taps& these) {
+    ForwardOptions options;
+    options.taps = &these;
+    options.last_only = true;
+    return state.run.model.forward(state.run.ids, options).flatten()[state.targets[0]].item<double>();
+  };
+  std::vector<double> moved;
+  for (int64_t layer = 0; layer < state.run.config().layers; ++layer) {
+    Taps closed = taps;
+    closed.replace({Site::kZ, layer}, [](const Tensor& z) {
+      Tensor without = z.clone();
+      without.select(2, 1).zero_();
+      return without;
+    });
+    moved.push_back(logit(closed) - logit(taps));
+  }
+  return moved;
+}
+
+TEST_P(EveryTrace, AllPathsForwardAreTheirSum) {
+  const at::NoGradGuard no_grad;
+  const TraceState state(model_, GetParam().transcoders ? &transcoders_ : nullptr,
+                         made_up_ids(model_.config().vocabulary, 9), keep_everything(200));
+  Taps taps;
+  hold(state, {}, taps);
+  const std::vector<double> moved = close_heads(state, taps);
+  for (size_t layer = 0; layer < moved.size(); ++layer) {
+    const TraceIntervention head = tracer_.intervene(HeadPlace{static_cast<int64_t>(layer), 1}.name(), 0);
+    EXPECT_NEAR(head.total, moved[layer], 1e-4 * std::max(1.0, std::abs(moved[layer]))) << head.node;
+  }
+}
+
+TEST_P(EveryTrace, ReplacedModelFollowsAsItIsWithErrorsHeld) {
+  const at::NoGradGuard no_grad;
+  const bool replaced = GetParam().transcoders;
+  const TraceState state(model_, replaced ? &transcoders_ : nullptr,
+                         made_up_ids(model_.config().vocabulary, 9), keep_everything(200));
+  Taps taps;
+  if (replaced) {
+    replace_mlps(taps, transcoders_, model_.config());
+    std::vector<Tensor> features, inputs;
+    for (size_t n = 0; n < transcoders_.layers.size(); ++n) {
+      inputs.push_back(state.run.layers[n].mlp_in);
+      features.push_back(encode(transcoders_.layers[n], inputs[n]));
+      const Tensor error = state.run.layers[n].mlp_out - decode_layer(transcoders_, n, features, inputs);
+      taps.replace({Site::kMlpOut, static_cast<int64_t>(n)}, [error](const Tensor& x) { return x + error; });
+    }
+  }
+  const std::vector<double> moved = close_heads(state, taps);
+  for (size_t layer = 0; layer < moved.size(); ++layer) {
+    const TraceIntervention head = tracer_.intervene(HeadPlace{static_cast<int64_t>(layer), 1}.name(), 0);
+    EXPECT_NEAR(head.by(Following::kPatterns), moved[layer], 1e-3 * std::max(1.0, std::abs(moved[layer])))
+        << head.node;
+    if (replaced) continue;  // without transcoders that is the model itself
+    EXPECT_NEAR(head.by(Following::kPatterns), head.measured, 1e-4) << head.node;
+    EXPECT_NEAR(head.by(Following::kFeatures), head.patterns_held, 1e-4) << head.node;
+  }
+}
+
+TEST_P(EveryTrace, BehindTheLastLayerTheFinalNormIsAllThatFollows) {
+  const int64_t last = model_.config().layers - 1;
+  double apart = 0;
+  int64_t met = 0;
+  for (const TraceNode& node : std::vector<TraceNode>(tracer_.sources())) {
+    const bool written = node.kind == TraceNodeKind::kFeature || node.kind == TraceNodeKind::kMlp;
+    if (!written || node.layer != last || node.position != 8) continue;
+    const TraceIntervention change = tracer_.intervene(node.name(), 0);
+    const double near = 1e-4 * std::max(1.0, std::abs(change.measured));
+    EXPECT_NEAR(change.by(Following::kFinalNorm), change.measured, near) << change.node;
+    EXPECT_NEAR(change.by(Following::kPatterns), change.measured, near) << change.node;
+    EXPECT_NEAR(change.patterns_held, change.measured, near) << change.node;
+    apart += std::abs(change.total - change.measured), ++met;
+  }
+  ASSERT_GT(met, 0);
+  EXPECT_GT(apart, 1e-4) << "with the final norm held it is not what happens";
 }
 
 TEST_P(EveryTrace, PairsSumToTheScore) {

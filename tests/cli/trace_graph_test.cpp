@@ -105,6 +105,8 @@ TEST(TraceInterventions, GiveRankCorrelationsOfEveryModelAndTheirDifference) {
   const nlohmann::json& prompt = result["models"][1]["prompts"][0];
   EXPECT_EQ(prompt["top_heads"]["interventions"].size(), 10u);
   EXPECT_EQ(prompt["top_features"]["interventions"][0]["factor"], 0);
+  EXPECT_NEAR(sets["top_heads"]["forecasts"]["patterns"]["rank_pooled"]["value"].get<double>(), 1, 0.01)
+      << "without transcoders everything that follows is the model";
   EXPECT_TRUE(result["comparison"][0]["sets"]["top_features"]["rank_per_prompt"].contains("interval"));
   EXPECT_EQ(result["protocol"]["prompt"]["count"], 2);
 }

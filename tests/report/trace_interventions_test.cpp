@@ -31,9 +31,9 @@ TEST(InterventionJson, IntervalsOfOnePromptAreNull) {
   const InterventionStudy study = summarise_knock_outs("m", {make_prompt()}, 3);
   const nlohmann::json json = to_json(study), difference = to_json(compare_studies(study, study, 3));
   EXPECT_EQ(json["sets"]["top_features"]["rank_pooled"]["value"], 1);
-  ASSERT_EQ(list_intervals(json).size(), 12u);
+  ASSERT_EQ(list_intervals(json).size(), 52u);
   for (const nlohmann::json& interval : list_intervals(json)) EXPECT_TRUE(interval.is_null()) << interval;
-  ASSERT_EQ(list_intervals(difference).size(), 8u);
+  ASSERT_EQ(list_intervals(difference).size(), 48u);
   for (const nlohmann::json& interval : list_intervals(difference))
     EXPECT_TRUE(interval.is_null()) << interval;
 }
@@ -43,6 +43,23 @@ TEST(InterventionJson, IntervalsOfWhatWasNotKnockedOutAreNullAndOthersAPair) {
   EXPECT_EQ(sets["top_features"]["rank_pooled"]["interval"], nlohmann::json({1, 1}));
   EXPECT_TRUE(sets["random_heads"]["rank_pooled"]["interval"].is_null());
   EXPECT_TRUE(sets["random_heads"]["rank_pooled"]["value"].is_null());
+}
+
+TEST(InterventionJson, EveryForecastHasItsName) {
+  PromptKnockOuts prompt = make_prompt();
+  for (TraceIntervention& one : prompt.sets[0])
+    one.following = {one.total, one.total, one.total, -one.total}, one.patterns_held = -one.total;
+  const nlohmann::json json = to_json(summarise_knock_outs("m", {prompt, prompt}, 3));
+  const nlohmann::json& forecasts = json["sets"]["top_features"]["forecasts"];
+  ASSERT_EQ(forecasts.size(), 5u);
+  for (const char* name : {"final_norm", "norms", "features"})
+    EXPECT_EQ(forecasts[name]["rank_pooled"]["value"], 1) << name;
+  for (const char* name : {"patterns", "patterns_held"})
+    EXPECT_EQ(forecasts[name]["rank_per_prompt"]["value"], -1) << name;
+  const nlohmann::json& change = json["prompts"][0]["top_features"]["interventions"][1];
+  EXPECT_EQ(change["following"]["final_norm"], -2);
+  EXPECT_EQ(change["following"]["patterns"], 2);
+  EXPECT_EQ(change["patterns_held"], 2);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Nodes or heads set to so many times what they were, and what becomes of the first target's logit:
-// Tracer::intervene. The model itself is run again, a change to each run of a batch, by taps: once with
-// patterns, norm scales and all other nodes held as they were, which the graph's direct effect must predict,
-// and once with everything free to follow.
+// Tracer::intervene. The model is run again, a change to each run of a batch, by taps: with patterns, norm scales and
+// all other nodes held as they were, which the graph's direct effect must predict; then with one thing more free to
+// follow at a time (held_run.h), up to the model itself.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -9,9 +9,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "analyze/trace/trace_state.h"
+#include "analyze/trace/held_run.h"
 #include "base/error.h"
-#include "model/head_rows.h"
 
 namespace openwork {
 namespace {
@@ -123,54 +122,22 @@ void add_changes(const Changes& changes, int64_t layers, Taps& taps) {
   }
 }
 
-// What a layer reads on the way, for those who compute anew what follows from it.
-struct Inputs {
-  Tensor attention, mlp;  // [B, T, D]
-};
-
-// Values are linear in the layer's input where they were not clipped, and stay where they were.
-void hold_clipping(const FrozenRun& run, int64_t layer, Tensor& input, Taps& taps) {
-  const bool before = run.config().norm_placement == NormPlacement::kBefore;
-  taps.read({before ? Site::kNorm1Normalized : Site::kResidPre, layer},
-            [&input](const Tensor& x) { input = x; });
-  taps.replace({Site::kValue, layer}, [&run, &input, layer](const Tensor& v) {
-    const Layer& weights = run.model.layer(layer);
-    Tensor free =
-        at::matmul(input, head_rows(weights, run.config(), HeadInput::kValue, false).flatten(0, 1).t());
-    if (run.config().qkv_bias)
-      free = free + head_rows(weights, run.config(), HeadInput::kValue, true).flatten();
-    const FrozenLayer& frozen = run.layer(layer);
-    return (free * frozen.kept + frozen.clipped).view_as(v);
-  });
-}
-
-// Holds patterns, norm scales and what MLPs write (but for what a skip makes of its input).
-void freeze(const TraceState& state, std::vector<Inputs>& inputs, Taps& taps) {
-  const FrozenRun& run = state.run;
-  inputs.resize(run.layers.size());
-  for (int64_t l = 0; l < run.config().layers; ++l) {
-    const FrozenLayer& layer = run.layer(l);
-    taps.replace({Site::kNorm1Scale, l}, [&layer](const Tensor& x) { return layer.scale.expand_as(x); });
-    taps.replace({Site::kPattern, l}, [&layer](const Tensor& x) { return layer.pattern.expand_as(x); });
-    if (run.config().norm_placement == NormPlacement::kBefore) {
-      taps.replace({Site::kNorm2Scale, l},
-                   [&layer](const Tensor& x) { return layer.mlp_scale.expand_as(x); });
-    }
-    Tensor& input = inputs[static_cast<size_t>(l)].mlp;
-    if (run.config().clip_qkv) hold_clipping(run, l, inputs[static_cast<size_t>(l)].attention, taps);
-    const Tensor skip =
-        state.transcoders != nullptr ? state.transcoders->layers[static_cast<size_t>(l)].skip : Tensor();
-    if (skip.defined()) {
-      taps.read(transcoder_input(run.config(), state.transcoders->input, l),
-                [&input](const Tensor& x) { input = x; });
-    }
-    taps.replace({Site::kMlpOut, l}, [&layer, &input, skip](const Tensor& x) {
-      const Tensor held = layer.mlp_out.expand_as(x);
-      return skip.defined() ? held + at::matmul(input - layer.mlp_in, skip.t()) : held;
-    });
+// One more thing follows.
+void release(Following step, Held& held) {
+  switch (step) {
+    case Following::kFinalNorm:
+      held.final_norm = false;
+      return;
+    case Following::kNorms:
+      held.norms = false;
+      return;
+    case Following::kFeatures:
+      held.active = false;
+      return;
+    case Following::kPatterns:
+      held.patterns = false;
+      return;
   }
-  taps.replace({Site::kFinalScale, -1},
-               [&run](const Tensor& scale) { return run.final_scale.expand_as(scale); });
 }
 
 // The first target's logit of each run: [B], on the CPU.
@@ -183,21 +150,31 @@ Tensor read_logits(const TraceState& state, size_t runs, const Taps& taps) {
   return logits.select(1, state.targets.front()).to(at::kCPU, at::kDouble).contiguous();
 }
 
-// A batch of changes, run frozen and free.
+// What a batch of changes does to the logit in a run with so much held: [changes], on the CPU.
+Tensor run_changes(const TraceState& state, Changes changes, const Held& held) {
+  changes.emplace_back();  // nothing changed, in the same batch: one of another size may round differently
+  Taps taps;
+  hold(state, held, taps);
+  add_changes(changes, state.run.config().layers, taps);
+  const Tensor logits = read_logits(state, changes.size(), taps);
+  return (logits - logits[-1]).contiguous();
+}
+
 void measure_changes(const TraceState& state, const Changes& changes, TraceIntervention* found) {
-  std::vector<Inputs> inputs;
-  Taps frozen, free;
-  freeze(state, inputs, frozen);
-  add_changes(changes, state.run.config().layers, frozen);
-  add_changes(changes, state.run.config().layers, free);
-  const double held = state.run.logits[state.targets.front()].item<double>();
-  // As many runs without a change: a batch of another size may round differently.
-  const Tensor as_frozen = read_logits(state, changes.size(), frozen) - held,
-               as_free = read_logits(state, changes.size(), free) - read_logits(state, changes.size(), {});
-  for (size_t n = 0; n < changes.size(); ++n) {
-    found[n].frozen = as_frozen.const_data_ptr<double>()[n];
-    found[n].measured = as_free.const_data_ptr<double>()[n];
+  const auto measure = [&](const Held& held, const auto& place) {
+    const Tensor moved = run_changes(state, changes, held);
+    for (size_t n = 0; n < changes.size(); ++n) place(found[n]) = moved.const_data_ptr<double>()[n];
+  };
+  measure({.nodes = true}, [](TraceIntervention& one) -> double& { return one.frozen; });
+  Held held;
+  for (const Following step : kFollowings) {
+    release(step, held);
+    measure(held, [step](TraceIntervention& one) -> double& { return one.by(step); });
   }
+  held.replaced = false;
+  measure(held, [](TraceIntervention& one) -> double& { return one.measured; });
+  held.patterns = true;
+  measure(held, [](TraceIntervention& one) -> double& { return one.patterns_held; });
 }
 
 }  // namespace

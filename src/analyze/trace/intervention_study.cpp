@@ -3,14 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
 #include "analyze/trace/trace.h"
-#include "base/bootstrap.h"
-#include "base/correlation.h"
-#include "base/interval_text.h"
 #include "base/philox.h"
 #include "base/progress.h"
 
@@ -73,73 +69,6 @@ std::vector<std::string> all_heads(const ModelConfig& config) {
   return names;
 }
 
-// The knock-outs of one set, of the prompts that were drawn (a prompt may be drawn twice).
-std::vector<TraceIntervention> pool(const std::vector<PromptKnockOuts>& prompts,
-                                    const std::vector<size_t>& drawn, KnockOutSet set) {
-  std::vector<TraceIntervention> all;
-  for (const size_t n : drawn) all.insert(all.end(), prompts[n].of(set).begin(), prompts[n].of(set).end());
-  return all;
-}
-
-using Statistic = std::function<double(const std::vector<size_t>& drawn)>;  // of these prompts
-
-Statistic pooled_rank(const InterventionStudy& study, KnockOutSet set) {
-  return [&study, set](const std::vector<size_t>& drawn) {
-    return compare_interventions(pool(study.prompts, drawn, set)).rank;
-  };
-}
-
-std::vector<double> rank_prompts(const InterventionStudy& study, KnockOutSet set) {
-  std::vector<double> ranks;
-  for (const PromptKnockOuts& prompt : study.prompts)
-    ranks.push_back(compare_interventions(prompt.of(set)).rank);
-  return ranks;
-}
-
-// Prompts of which nothing can be said (fewer than three knock-outs, all alike) are left out.
-Statistic mean_rank(const InterventionStudy& study, KnockOutSet set) {
-  return [ranks = rank_prompts(study, set)](const std::vector<size_t>& drawn) {
-    double sum = 0;
-    int64_t count = 0;
-    for (const size_t n : drawn) {
-      if (!std::isnan(ranks[n])) sum += ranks[n], ++count;
-    }
-    return count > 0 ? sum / static_cast<double>(count) : std::nan("");
-  };
-}
-
-Statistic mean_size(const InterventionStudy& study, KnockOutSet set) {
-  return [&study, set](const std::vector<size_t>& drawn) {
-    const std::vector<TraceIntervention> all = pool(study.prompts, drawn, set);
-    double sum = 0;
-    for (const TraceIntervention& change : all) sum += std::abs(change.measured);
-    return all.empty() ? std::nan("") : sum / static_cast<double>(all.size());
-  };
-}
-
-Statistic difference_of(Statistic sparse, Statistic dense) {
-  return [sparse, dense](const std::vector<size_t>& drawn) { return sparse(drawn) - dense(drawn); };
-}
-
-Estimate estimate(const Statistic& statistic, size_t prompts, uint64_t seed) {
-  std::vector<size_t> all(prompts);
-  for (size_t n = 0; n < prompts; ++n) all[n] = n;
-  return {statistic(all), bootstrap_statistic(prompts, statistic, seed)};
-}
-
-// Of one prompt that has a rank, resampling says nothing.
-bool has_interval(const InterventionStudy& study, KnockOutSet set) {
-  const std::vector<double> ranks = rank_prompts(study, set);
-  return std::count_if(ranks.begin(), ranks.end(), [](double rank) { return !std::isnan(rank); }) > 1;
-}
-
-double share_of_same_sign(const std::vector<TraceIntervention>& all) {
-  const auto same = std::count_if(all.begin(), all.end(), [](const TraceIntervention& change) {
-    return (change.total < 0) == (change.measured < 0);
-  });
-  return all.empty() ? std::nan("") : static_cast<double>(same) / static_cast<double>(all.size());
-}
-
 }  // namespace
 
 const char* set_name(KnockOutSet set) {
@@ -185,25 +114,6 @@ PromptKnockOuts knock_out_top(const TracedModel& traced, const TracePrompt& prom
   return found;
 }
 
-InterventionStudy summarise_knock_outs(const std::string& name, std::vector<PromptKnockOuts> prompts,
-                                       uint64_t seed) {
-  InterventionStudy study{name, std::move(prompts), {}};
-  const size_t count = study.prompts.size();
-  std::vector<size_t> every(count);
-  for (size_t n = 0; n < count; ++n) every[n] = n;
-  for (const KnockOutSet set : kKnockOutSets) {
-    const std::vector<TraceIntervention> all = pool(study.prompts, every, set);
-    study.sets[static_cast<size_t>(set)] = {.count = static_cast<int64_t>(all.size()),
-                                            .per_prompt = estimate(mean_rank(study, set), count, seed),
-                                            .pooled = estimate(pooled_rank(study, set), count, seed),
-                                            .direct = compare_interventions(all).direct_rank,
-                                            .same_sign = share_of_same_sign(all),
-                                            .size = estimate(mean_size(study, set), count, seed)};
-    if (!has_interval(study, set)) study.sets[static_cast<size_t>(set)].per_prompt.interval = kNoInterval;
-  }
-  return study;
-}
-
 InterventionStudy study_prompts(const TracedModel& traced, const std::vector<TracePrompt>& prompts,
                                 const KnockOutSettings& settings) {
   std::vector<PromptKnockOuts> found;
@@ -215,21 +125,6 @@ InterventionStudy study_prompts(const TracedModel& traced, const std::vector<Tra
     progress.set(n + 1);
   }
   return summarise_knock_outs(traced.title, std::move(found), settings.seed);
-}
-
-StudyDifference compare_studies(const InterventionStudy& dense, const InterventionStudy& sparse,
-                                uint64_t seed) {
-  StudyDifference found{dense.name, sparse.name, {}, {}};
-  const size_t prompts = std::min(dense.prompts.size(), sparse.prompts.size());
-  for (const KnockOutSet set : kKnockOutSets) {
-    const auto at = static_cast<size_t>(set);
-    found.per_prompt[at] =
-        estimate(difference_of(mean_rank(sparse, set), mean_rank(dense, set)), prompts, seed);
-    if (!has_interval(dense, set) || !has_interval(sparse, set)) found.per_prompt[at].interval = kNoInterval;
-    found.pooled[at] =
-        estimate(difference_of(pooled_rank(sparse, set), pooled_rank(dense, set)), prompts, seed);
-  }
-  return found;
 }
 
 }  // namespace openwork

@@ -62,8 +62,9 @@ class Tracer {
   QueryKeyAttribution attribute_score(HeadPlace head, int64_t query, int64_t key, size_t most);
 
   // Sets a node (L3F512@7, M3@7, E3@7, T@7) or a head (L5H1) to `factor` times what it was, each change by itself, and
-  // says by how much the first target's logit changes: predicted by direct effects and by all paths of the graph, with
-  // everything else frozen, and in the model itself with everything free. Many changes are run in batches.
+  // says by how much the first target's logit changes: predicted by direct effects and by all paths of the graph, these
+  // with more and more following; with everything else frozen; and in the model itself, with patterns held and with
+  // everything free. Many changes are run in batches.
   std::vector<TraceIntervention> intervene(const std::vector<NodeChange>& changes);
   TraceIntervention intervene(const std::string& node, double factor);
 

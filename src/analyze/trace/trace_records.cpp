@@ -142,6 +142,11 @@ std::optional<PatternEntry> parse_pattern_entry(std::string_view text) {
   return PatternEntry{*head, *query, *key};
 }
 
+const char* following_name(Following step) {
+  constexpr std::array<const char*, 4> kNames = {"final_norm", "norms", "features", "patterns"};
+  return kNames[static_cast<size_t>(step)];
+}
+
 InterventionAgreement compare_interventions(const std::vector<TraceIntervention>& interventions) {
   InterventionAgreement agreement;
   std::vector<float> predicted, total, measured;

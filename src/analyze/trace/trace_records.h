@@ -3,6 +3,7 @@
 // analyze/trace/trace.h; drawn by draw/trace_diagram.h; written as graph JSON by report/trace_graph.h. No
 // torch here.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -154,14 +155,31 @@ struct NodeChange {
   double factor = 0;
 };
 
+// What follows a change in the linear model that the graph is of, one thing after another; each has those before it.
+enum class Following {
+  kFinalNorm,  // the scale of the norm before the unembedding: all paths meet there, and the logit is read behind it
+  kNorms,     // the scales of all other norms
+  kFeatures,  // which features are active; without transcoders, MLPs
+  kPatterns,  // attention's: the replaced model, what transcoders miss held; without transcoders, the model
+};
+inline constexpr std::array<Following, 4> kFollowings = {Following::kFinalNorm, Following::kNorms,
+                                                         Following::kFeatures, Following::kPatterns};
+const char* following_name(Following step);  // "final_norm", "norms", "features", "patterns"
+
 // A node or head changed, and by how much the first target's logit changed with it.
 struct TraceIntervention {
-  std::string node;      // as the user wrote it: L3F512@7, L5H1
-  double factor = 0;     // 0: ablated; X: boosted to X times
-  double predicted = 0;  // by the graph's direct effect on the first target
-  double total = 0;      // predicted by all the graph's paths to it: through other features or MLPs too
-  double frozen = 0;     // measured with patterns, norms and other nodes held fixed
-  double measured = 0;   // measured with everything free to follow
+  std::string node;          // as the user wrote it: L3F512@7, L5H1
+  double factor = 0;         // 0: ablated; X: boosted to X times
+  double predicted = 0;      // by the graph's direct effect on the first target
+  double total = 0;          // predicted by all the graph's paths to it: through other features or MLPs too
+  double frozen = 0;         // measured with patterns, norms and other nodes held fixed
+  double measured = 0;       // measured with everything free to follow
+  double patterns_held = 0;  // measured with attention's patterns held, all else free
+  std::array<double, 4> following =
+      {};  // predicted as `total` is, but for what follows; in the order of kFollowings
+
+  double by(Following step) const { return following[static_cast<size_t>(step)]; }
+  double& by(Following step) { return following[static_cast<size_t>(step)]; }
 };
 
 // Of several interventions: how many moved the logit the way the graph predicted, and how closely.
