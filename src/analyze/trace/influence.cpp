@@ -35,6 +35,11 @@ Tensor as_mask(const std::vector<bool>& flags) {
   return mask;
 }
 
+std::vector<bool> as_flags(const Tensor& mask) {
+  const bool* const first = mask.const_data_ptr<bool>();
+  return std::vector<bool>(first, first + mask.numel());
+}
+
 // Which rows stay when these columns do: those of kept columns, and logits.
 Tensor kept_rows(const EffectRows& effects, const Tensor& columns) {
   Tensor rows = at::ones({static_cast<int64_t>(effects.columns.size())}, at::kBool);
@@ -82,17 +87,18 @@ Tensor find_influence(const EffectRows& effects) {
   return influence;
 }
 
-PrunedEffects prune_effects(const EffectRows& effects, const std::vector<bool>& always, double node_threshold,
-                            double edge_threshold) {
-  const Tensor influence = find_influence(effects), stay = as_mask(always);
-  Tensor nodes = (influence >= find_threshold(influence, node_threshold)).logical_or(stay);
-
+PrunedLinks prune_links(const EffectRows& effects, const std::vector<bool>& chosen,
+                        const std::vector<bool>& always, double edge_threshold) {
+  Tensor nodes = as_mask(chosen);
+  const Tensor stay = as_mask(always);
   EffectRows left = effects;
   left.weights = effects.weights.to(at::kCPU) * nodes.unsqueeze(0) * kept_rows(effects, nodes).unsqueeze(1);
   const Tensor passed = at::tensor(row_influence(left, find_influence(left)), at::kDouble).to(at::kFloat);
   Tensor scores = left.weights.abs();
   scores.mul_((passed / scores.sum(1).clamp_min(kSmallestSum)).unsqueeze(1));
-  Tensor links = scores >= find_threshold(scores.flatten(), edge_threshold);
+  // All is all: sums of the smallest scores would round some of them away.
+  Tensor links =
+      edge_threshold >= 1 ? left.weights != 0 : scores >= find_threshold(scores.flatten(), edge_threshold);
 
   std::vector<bool> is_row(always.size(), false);
   for (const int64_t column : effects.columns) {
@@ -112,12 +118,17 @@ PrunedEffects prune_effects(const EffectRows& effects, const std::vector<bool>& 
     nodes = nodes.logical_and(links.any(0).logical_or(stay))
                 .logical_and(has_links_in.logical_or(needs_links_in.logical_not()));
   }
+  return {as_flags(nodes), links};
+}
+
+PrunedEffects prune_effects(const EffectRows& effects, const std::vector<bool>& always, double node_threshold,
+                            double edge_threshold) {
+  const Tensor influence = find_influence(effects);
+  const Tensor chosen = (influence >= find_threshold(influence, node_threshold)).logical_or(as_mask(always));
   PrunedEffects pruned{
-      .nodes = {}, .links = links, .influence = {}, .cumulative = accumulate_shares(influence)};
-  for (int64_t n = 0; n < influence.numel(); ++n) {
-    pruned.nodes.push_back(nodes.const_data_ptr<bool>()[n]);
-    pruned.influence.push_back(influence.const_data_ptr<double>()[n]);
-  }
+      prune_links(effects, as_flags(chosen), always, edge_threshold), {}, accumulate_shares(influence)};
+  pruned.influence.assign(influence.const_data_ptr<double>(),
+                          influence.const_data_ptr<double>() + influence.numel());
   return pruned;
 }
 

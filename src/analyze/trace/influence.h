@@ -28,14 +28,21 @@ std::vector<double> row_influence(const EffectRows& effects, const Tensor& influ
 
 inline constexpr double kSmallestSum = 1e-10;  // what the sizes of a row's effects are divided by at least
 
-struct PrunedEffects {
-  std::vector<bool> nodes;         // [N]: kept
-  Tensor links;                    // [R, N] bool, on the CPU: kept; of kept nodes alone
+struct PrunedLinks {
+  std::vector<bool> nodes;  // [N]: kept
+  Tensor links;             // [R, N] bool, on the CPU: kept; of kept nodes alone
+};
+// Of the links between the `chosen` nodes, those that hold `edge_threshold` of what is left (1: all), and of the nodes
+// whatever still leads somewhere: columns that are rows too need links in and out to stay, other columns links out, those
+// of `always` (embeddings) nothing.
+PrunedLinks prune_links(const EffectRows& effects, const std::vector<bool>& chosen,
+                        const std::vector<bool>& always, double edge_threshold);
+
+struct PrunedEffects : PrunedLinks {
   std::vector<double> influence;   // [N]
   std::vector<double> cumulative;  // [N]: the share held by nodes that have at least as much
 };
-// `always`: columns that stay whatever their influence (embeddings). Columns that are rows too need links in
-// and out to stay; other columns need links out.
+// prune_links among the nodes that hold `node_threshold` of all influence.
 PrunedEffects prune_effects(const EffectRows& effects, const std::vector<bool>& always, double node_threshold,
                             double edge_threshold);
 

@@ -29,6 +29,8 @@ struct Supernode {
   std::vector<std::string>
       says;  // tokens that they speak for, at most three; none where they reach no logit directly
 
+  int64_t left_out = 0;  // nodes more that it had before a stored graph was pruned
+
   std::string label() const;  // "says 'her', 'she'", "on 'Mary'", "errors of layers 4-5", "MLPs 4-5"
 };
 
