@@ -96,20 +96,20 @@ void trace_one_prompt(const TraceOptions& options, const std::vector<std::string
   write_json_result(options.common, result);
 }
 
-// Kept graphs as the figure that was drawn of them, or would have been.
-void draw_kept(const TraceOptions& options) {
-  if (options.figure.out.empty()) fail_input("a kept graph and no figure", "--from-graph", "add --out F.svg");
-  check_figure_output(options.figure);
-  if (!options.words.empty())
-    fail_input("a kept graph and a model or prompt", "--from-graph",
-               "leave out MODEL and PROMPT: the file has both");
-  draw::write_figure(draw_kept_traces(options.from_graphs), options.figure.out, options.figure.dpi);
-  print_result(options.common, "wrote " + options.figure.out);
+// Kept graphs as smaller ones, and as the figure that was drawn of them, or would have been.
+void use_kept(const TraceOptions& options) {
+  check_kept_options(options);
+  const KeptTraces kept =
+      take_kept_traces(options.from_graphs, {options.node_threshold, options.edge_threshold}, options.graph);
+  print_results(options.common, kept.lines);
+  if (options.figure.out.empty()) return;
+  draw::write_figure(draw_kept_traces(kept.traces), options.figure.out, options.figure.dpi);
+  print_written(options.common, options.figure.out);
 }
 
 void run_trace(TraceOptions& options) {
   apply_common_options(options.common);
-  if (!options.from_graphs.empty()) return draw_kept(options);
+  if (!options.from_graphs.empty()) return use_kept(options);
   std::vector<std::string> models = options.words;
   const bool many = !options.source.prompts.empty() || !options.task.empty();
   GivenPrompts given;
@@ -149,9 +149,14 @@ void add_trace_verb(CLI::App& app) {
       "  openwork trace openwork-8m openwork-8m-sparse --prompts examples/continuations.jsonl "
       "--interventions\n"
       "  openwork trace --from-graph time.json --out time.svg\n"
+      "  openwork trace --from-graph time.json --graph small.json --node-threshold 0.6 --edge-threshold 0.8\n"
       "  openwork trace smollm2-135m smollm2-135m-sparse --prompts examples/opposites.jsonl --json "
       "heads.json");
-  verb->callback([options] { run_trace(*options); });
+  verb->callback([options, verb] {
+    for (const CLI::Option* option : verb->get_options())
+      if (option->count() > 0) options->typed.push_back(option->get_name());
+    run_trace(*options);
+  });
 }
 
 }  // namespace openwork

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/head_place.h"
@@ -70,16 +71,14 @@ void add_settings(CLI::App& verb, TraceOptions& options) {
       ->type_name("N")
       ->check(between(1, 1 << 20))
       ->capture_default_str();
-  verb.add_option("--node-threshold", options.settings.node_threshold,
-                  "share of the influence that kept nodes hold")
+  verb.add_option("--node-threshold", options.node_threshold, "share of the influence that kept nodes hold")
       ->type_name("X")
       ->check(between(0.01, 1.0))
-      ->capture_default_str();
-  verb.add_option("--edge-threshold", options.settings.edge_threshold,
-                  "share of what is left that kept links hold")
+      ->default_str(fmt::format("{}", options.settings.node_threshold));
+  verb.add_option("--edge-threshold", options.edge_threshold, "share of what is left that kept links hold")
       ->type_name("X")
       ->check(between(0.01, 1.0))
-      ->capture_default_str();
+      ->default_str(fmt::format("{}", options.settings.edge_threshold));
   verb.add_option("--memory", options.memory, "GiB that tracing may take besides the model")
       ->type_name("X")
       ->check(between(0.001, 4096.0))
@@ -91,9 +90,10 @@ void add_settings(CLI::App& verb, TraceOptions& options) {
   verb.add_option("--graph", options.graph,
                   "write the graph for public viewers; of several models F-MODEL.json each")
       ->type_name("F.json");
-  verb.add_option(
-          "--from-graph", options.from_graphs,
-          "draw a file that --graph wrote, without the model (with --out); again to draw several together")
+  verb.add_option("--from-graph", options.from_graphs,
+                  "draw a file that --graph wrote, without the model (with --out), or prune it further (with "
+                  "--graph and "
+                  "thresholds); again for several together")
       ->type_name("F.json")
       ->allow_extra_args(false);
   verb.add_option("--features-out", options.features_out,
@@ -160,6 +160,25 @@ void check_trace_options(const TraceOptions& options, const std::vector<std::str
   }
 }
 
+void check_kept_options(const TraceOptions& options) {
+  if (!options.words.empty())
+    fail_input("a kept graph and a model or prompt", "--from-graph",
+               "leave out MODEL and PROMPT: the file has both");
+  // Options common to all verbs do no harm.
+  static const std::set<std::string> fit = {
+      "--from-graph", "--graph", "--out", "--dpi",     "--node-threshold", "--edge-threshold",
+      "--device",     "--dtype", "--bos", "--threads", "--seed",           "--quiet"};
+  for (const std::string& name : options.typed) {
+    if (!fit.contains(name))
+      fail_input("a kept graph and an option that needs a model", printable(name, 60),
+                 "leave it out: --from-graph takes --out, --graph, --node-threshold and --edge-threshold");
+  }
+  if (options.figure.out.empty() && options.graph.empty())
+    fail_input("a kept graph and nothing to make of it", "--from-graph",
+               "add --out F.svg, or --graph F.json with --node-threshold and --edge-threshold");
+  if (!options.figure.out.empty()) check_figure_output(options.figure);
+}
+
 void check_changes(const std::vector<NodeChange>& changes, const ModelConfig& config,
                    const std::string& model) {
   for (const NodeChange& change : changes) {
@@ -181,6 +200,8 @@ void settle_trace_options(TraceOptions& options) {
   PromptTraceSettings& settings = options.settings;
   settings.memory = static_cast<int64_t>(options.memory * kGibibyte);
   settings.pairs = static_cast<size_t>(options.top);
+  settings.node_threshold = options.node_threshold.value_or(settings.node_threshold);
+  settings.edge_threshold = options.edge_threshold.value_or(settings.edge_threshold);
   for (const std::string& node : options.ablate) settings.changes.push_back({node, 0});
   for (const std::string& text : options.boost) settings.changes.push_back(parse_boost(text));
   for (const std::string& text : options.scores) {

@@ -1,5 +1,6 @@
 // The options of `trace`, and what they say in plain settings.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ struct TraceOptions {
   TraceQuestion question;
   PromptTraceSettings settings;
   std::vector<std::string> transcoders, ablate, boost, scores;
-  std::vector<std::string> from_graphs;  // kept files to be drawn, without a model
+  std::vector<std::string> from_graphs;  // kept files to be drawn or pruned, without a model
+  std::optional<double> node_threshold, edge_threshold;
+  std::vector<std::string> typed;  // names of the options that were given
   std::string graph, features_out;
   FigureFile figure;  // none unless asked for
   double memory = 8;  // GiB
@@ -30,6 +33,9 @@ void add_trace_options(CLI::App& verb, TraceOptions& options);
 
 // Fails where options do not fit together: before any model is opened.
 void check_trace_options(const TraceOptions& options, const std::vector<std::string>& models);
+
+// The same where graphs are read and no model: before any of them is.
+void check_kept_options(const TraceOptions& options);
 
 // What the options say, in options.settings.
 void settle_trace_options(TraceOptions& options);

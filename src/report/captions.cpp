@@ -38,16 +38,16 @@ std::string title_model(const std::string& model, bool gated) {
 }
 
 std::string describe_protocol(const nlohmann::json& protocol) {
-  std::string text = protocol["program"].get<std::string>();
-  for (const nlohmann::json& model : protocol["models"]) {
+  std::string text = protocol.at("program").get<std::string>();
+  for (const nlohmann::json& model : protocol.at("models")) {
     // What tells an adapted model from its base.
-    const nlohmann::json& own = model.contains("adapter") ? model["adapter"] : model;
-    text += fmt::format("; {} {}", short_name(model["name"].get<std::string>()),
-                        own["sha256"].get<std::string>().substr(0, 12));
+    const nlohmann::json& own = model.contains("adapter") ? model.at("adapter") : model;
+    text += fmt::format("; {} {}", short_name(model.at("name").get<std::string>()),
+                        own.at("sha256").get<std::string>().substr(0, 12));
   }
-  return text + fmt::format("; {} {}, bos {}, seed {}.", protocol["device"].get<std::string>(),
-                            protocol["dtype"].get<std::string>(), protocol["bos"].get<std::string>(),
-                            protocol["seed"].get<uint64_t>());
+  return text + fmt::format("; {} {}, bos {}, seed {}.", protocol.at("device").get<std::string>(),
+                            protocol.at("dtype").get<std::string>(), protocol.at("bos").get<std::string>(),
+                            protocol.at("seed").get<uint64_t>());
 }
 
 std::string describe_prompts(const std::vector<std::string>& texts, size_t prompts, size_t tokens) {

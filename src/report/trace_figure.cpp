@@ -111,7 +111,8 @@ std::vector<std::string> lines_of_supernode(const TraceGraph& graph, const Super
   }
   if (!fed.empty()) lines.push_back(fed);
   std::string strongest = name_in_box(graph.nodes[static_cast<size_t>(group.nodes.front())]);
-  if (group.nodes.size() > 1) strongest += fmt::format(" + {}", group.nodes.size() - 1);
+  if (const auto others = static_cast<int64_t>(group.nodes.size()) - 1 + group.left_out; others > 0)
+    strongest += fmt::format(" + {}", others);
   lines.push_back(strongest);
   return lines;
 }

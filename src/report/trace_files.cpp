@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 
+#include "base/error.h"
 #include "io/atomic_file.h"
+#include "io/json.h"
 #include "report/captions.h"
+#include "report/graph_text.h"
 #include "report/trace_graph.h"
 #include "report/trace_kept.h"
 
@@ -39,25 +43,67 @@ void write_trace_graph(const std::string& path, const ModelTrace& trace, int64_t
                           .supernodes = trace.supernodes};
   for (const std::string& token : trace.graph.tokens) origin.prompt += token;
   if (!trace.text.empty()) origin.prompt = trace.text;
-  const nlohmann::json graph = make_trace_graph(trace.graph, origin, trace.labels);
-  // Bytes of a token need not be UTF-8; they are shown with replacement characters rather than refused.
-  write_text_file(path, graph.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text_file(path, graph_text(make_trace_graph(trace.graph, origin, trace.labels)));
 }
 
-draw::Figure draw_kept_traces(const std::vector<std::string>& files) {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Graphs are read one after the other, and none may be lost before it is: by a name that two of them would have, or that
+// is one of theirs.
+void check_new_name(const std::string& path, const std::vector<std::string>& files,
+                    const std::set<std::string>& written) {
+  const auto same = [&](const std::string& file) {
+    return fs::weakly_canonical(file) == fs::weakly_canonical(path);
+  };
+  if (std::any_of(files.begin(), files.end(), same))
+    fail_input("a graph would be written over one that is read", printable(path, 200),
+               "give --graph another name");
+  if (written.contains(path))
+    fail_input("two graphs of one model would have the same name", printable(path, 200),
+               "prune them one by one");
+}
+
+}  // namespace
+
+KeptTraces take_kept_traces(const std::vector<std::string>& files, const PruneSettings& settings,
+                            const std::string& graph) {
+  KeptTraces taken;
+  std::set<std::string> written;
+  for (const std::string& path : files) {
+    nlohmann::json file = read_json_file(path);
+    KeptTrace kept = read_kept_trace(file, path);
+    if (settings.any()) {
+      file = prune_stored_graph(std::move(file), kept, settings, path);
+      kept = read_kept_trace(file, path);
+    }
+    if (!graph.empty()) {
+      const std::string name = name_for_model(graph, kept.trace.title, files.size());
+      check_new_name(name, files, written);
+      file["metadata"]["slug"] = fs::path(name).stem().string();
+      write_text_file(name, graph_text(file));
+      written.insert(name);
+      taken.lines.push_back(
+          fmt::format("wrote {}{}", name, settings.any() ? ": " + describe_pruning(file) : ""));
+    }
+    taken.traces.push_back(std::move(kept));
+  }
+  return taken;
+}
+
+draw::Figure draw_kept_traces(const std::vector<KeptTrace>& kept) {
   std::vector<ModelTrace> traces;
-  nlohmann::json protocol;
-  for (const std::string& file : files) {
-    KeptTrace kept = read_kept_trace(file);
-    if (traces.empty()) protocol = kept.protocol;
-    traces.push_back(std::move(kept.trace));
+  std::string made = kept.front().made;  // that of all of them, and what was done to each since
+  for (const KeptTrace& one : kept) {
+    traces.push_back(one.trace);
+    if (!one.pruned.empty())
+      made += fmt::format("{}{}: {}.", made.empty() ? "" : " ", one.trace.title, one.pruned);
   }
   const ModelTrace& first = traces.front();
   std::vector<std::string> texts;  // none where only tokens were known
   if (!first.text.empty()) texts.push_back(first.text);
-  const std::string prompt = describe_prompts(texts, 1, first.graph.tokens.size()),
-                    made = protocol.is_object() ? describe_protocol(protocol) : "";
-  return draw_model_traces(traces, prompt, made);
+  return draw_model_traces(traces, describe_prompts(texts, 1, first.graph.tokens.size()), made);
 }
 
 }  // namespace openwork

@@ -1,4 +1,5 @@
-// Traces as files: each model's graph for public viewers, and the figure of graphs that were kept.
+// Traces as files: each model's graph for public viewers, and what is made of graphs that were kept: their figure, and
+// smaller ones.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "analyze/trace/model_trace.h"
 #include "draw/figure.h"
+#include "report/graph_pruning.h"
 
 namespace openwork {
 
@@ -16,7 +18,16 @@ std::string name_for_model(const std::string& file, const std::string& model, si
 void write_trace_graph(const std::string& path, const ModelTrace& trace, int64_t max_nodes,
                        const nlohmann::json& protocol, const std::string& version);
 
-// Kept graphs as the figure that was drawn of them, or would have been.
-draw::Figure draw_kept_traces(const std::vector<std::string>& files);
+// Kept graphs, read and, where the settings ask for it, pruned further. `graph`, where it is not empty, is the file that
+// what is left is written to, of several graphs one each as name_for_model has it: "wrote ..." is in `lines`.
+struct KeptTraces {
+  std::vector<KeptTrace> traces;
+  std::vector<std::string> lines;
+};
+KeptTraces take_kept_traces(const std::vector<std::string>& files, const PruneSettings& settings,
+                            const std::string& graph);
+
+// The figure that was drawn of them, or would have been.
+draw::Figure draw_kept_traces(const std::vector<KeptTrace>& kept);
 
 }  // namespace openwork

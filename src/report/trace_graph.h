@@ -2,7 +2,8 @@
 // docs/trace.md): metadata, qParams, nodes, links. What that schema has no word for stands in keys of its
 // own, which it allows:
 //   links   heads: [{layer, head, weight}]     whose weights sum to the link's; only between tokens. In large
-//           other_heads: weight                graphs (a million entries) each link has its largest, and this
+//           other_heads: weight                graphs (a million entries) each link has its largest, and this.
+//                                              In files heads are [layer, head, weight] (report/graph_text.h)
 //   nodes   name: L3F512@7                     as --ablate and --boost take it
 //   metadata  openwork: {title, layers, heads, transcoders, worth, explanation, supernodes, query_key}: what the figure
 //           says beside the graph, so that a kept file can be drawn (report/trace_kept.h)

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "io/json.h"
+#include "report/captions.h"
 
 namespace openwork {
 namespace {
@@ -22,7 +22,8 @@ class KeptGraph {
 
   KeptTrace read() {
     const Json& metadata = file_.at("metadata");
-    kept_.protocol = metadata.value("protocol", Json());
+    if (const Json& protocol = metadata.value("protocol", Json()); protocol.is_object())
+      kept_.made = describe_protocol(protocol);
     ModelTrace& trace = kept_.trace;
     trace.name = trace.scan = metadata.at("scan").get<std::string>();
     trace.title = record_.value("title", trace.scan);
@@ -30,6 +31,7 @@ class KeptGraph {
     trace.graph.tokens = metadata.at("prompt_tokens").get<std::vector<std::string>>();
     trace.graph.heads = record_.value("heads", int64_t{0});
     trace.graph.layers = record_.value("layers", int64_t{0});
+    read_thresholds(metadata);
     for (const Json& node : file_.at("nodes")) add_node(node);
     for (TraceNode& node : trace.graph.nodes)
       if (node.kind == TraceNodeKind::kLogit) node.layer = trace.graph.layers;
@@ -40,8 +42,10 @@ class KeptGraph {
   }
 
  private:
+  void read_thresholds(const Json& metadata);
   void add_node(const Json& json);
   void add_link(const Json& json);
+  void check_link(const TraceLink& link) const;
   void read_record();
   void read_explanation(const Json& json);
   void read_supernodes(const Json& json);
@@ -75,6 +79,17 @@ std::string token_of(const std::string& label) {
   return from == std::string::npos || to <= from ? label : label.substr(from + 1, to - from - 1);
 }
 
+// Where a file does not say what was left out, nothing was.
+void KeptGraph::read_thresholds(const Json& metadata) {
+  const Json settings = metadata.value("pruning_settings", Json::object());
+  const auto share = [&](const char* key, const Json& otherwise) {
+    const Json value = settings.is_object() ? settings.value(key, otherwise) : otherwise;
+    return value.is_number() && value.get<double>() > 0 ? std::min(value.get<double>(), 1.0) : 1.0;
+  };
+  kept_.trace.graph.node_threshold = share("node_threshold", metadata.value("node_threshold", Json()));
+  kept_.trace.graph.edge_threshold = share("edge_threshold", Json());
+}
+
 void KeptGraph::add_node(const Json& json) {
   TraceGraph& graph = kept_.trace.graph;
   const std::string id = json.at("node_id"), layer = json.at("layer"), label = json.value("clerp", "");
@@ -101,15 +116,32 @@ void KeptGraph::add_node(const Json& json) {
   kept_.trace.labels.push_back(node.kind == TraceNodeKind::kLogit ? token_of(label) : has_words ? label : "");
 }
 
+// Effects go up: to a feature, an MLP or a target, from a node of a lower layer or one that nothing has effects on.
+void KeptGraph::check_link(const TraceLink& link) const {
+  const TraceNode &source = kept_.trace.graph.nodes[static_cast<size_t>(link.source)],
+                  &target = kept_.trace.graph.nodes[static_cast<size_t>(link.target)];
+  const auto reads = [](const TraceNode& node) {
+    return node.kind == TraceNodeKind::kFeature || node.kind == TraceNodeKind::kMlp ||
+           node.kind == TraceNodeKind::kLogit;
+  };
+  if (!reads(target) || (reads(source) && source.layer >= target.layer))
+    throw std::out_of_range(fmt::format("a link from {} to {}", source.name(), target.name()));
+  if (!std::isfinite(link.weight)) throw std::out_of_range("a weight beyond float32");
+}
+
 void KeptGraph::add_link(const Json& json) {
   TraceLink link{.source = by_id_.at(json.at("source")),
                  .target = by_id_.at(json.at("target")),
-                 .weight = json.at("weight"),
+                 .weight = json.at("weight").get<float>(),  // which is what is written
                  .heads = {},
                  .other_heads = json.value("other_heads", 0.0)};
-  for (const Json& share : json.value("heads", Json::array()))
-    link.heads.push_back({{share.at("layer").get<int64_t>(), share.at("head").get<int64_t>()},
-                          share.at("weight").get<double>()});
+  check_link(link);
+  for (const Json& share : json.value("heads", Json::array())) {
+    const bool listed = share.is_array();  // [layer, head, weight], or with names as files had them before
+    link.heads.push_back({{(listed ? share.at(0) : share.at("layer")).get<int64_t>(),
+                           (listed ? share.at(1) : share.at("head")).get<int64_t>()},
+                          (listed ? share.at(2) : share.at("weight")).get<double>()});
+  }
   kept_.trace.graph.links.push_back(std::move(link));
 }
 
@@ -139,6 +171,7 @@ void KeptGraph::read_supernodes(const Json& json) {
       read.fed.push_back({token_at(token, "position"), token.at("share").get<double>()});
     if (read.first_layer < 0 || read.first_layer >= kept_.trace.graph.layers)
       throw std::out_of_range(fmt::format("layer {}", read.first_layer));
+    read.left_out = group.value("left_out", int64_t{0});
     if (read.nodes.empty()) continue;
     read.kind = kept_.trace.graph.nodes[static_cast<size_t>(read.nodes.front())].kind;
     kept_.trace.supernodes.push_back(std::move(read));
@@ -182,13 +215,15 @@ void KeptGraph::read_record() {
   if (const Json& json = record_.value("explanation", Json()); json.is_object()) read_explanation(json);
   read_supernodes(record_.value("supernodes", Json::array()));
   read_scores(record_.value("query_key", Json::array()));
+  if (const Json& steps = record_.value("pruned", Json::array()); !steps.get<std::vector<Json>>().empty())
+    kept_.pruned = fmt::format("pruned again to {:.3g} of the influence and {:.3g} of its links",
+                               trace.graph.node_threshold, trace.graph.edge_threshold);
   if (trace.supernodes.empty()) trace.supernodes = group_nodes(trace.graph, trace.labels, {});
 }
 
 }  // namespace
 
-KeptTrace read_kept_trace(const std::filesystem::path& path) {
-  const Json file = read_json_file(path);
+KeptTrace read_kept_trace(const Json& file, const std::filesystem::path& path) {
   try {
     return KeptGraph(file).read();
   } catch (const std::exception& error) {  // a key that is not there, a value of another kind

@@ -10,11 +10,12 @@
 namespace openwork {
 
 struct KeptTrace {
-  ModelTrace trace;         // values of nodes other than features are not kept
-  nlohmann::json protocol;  // null where the file has none
+  ModelTrace trace;    // values of nodes other than features are not kept
+  std::string made;    // how, as describe_protocol says it; "" where the file has no protocol
+  std::string pruned;  // how far it was pruned when it was stored already; "" where it was not
 };
 
-// Fails in one line on a file that is no such graph.
-KeptTrace read_kept_trace(const std::filesystem::path& path);
+// Nodes and links have the file's order. Fails in one line on a file that is no such graph; `path` names it there.
+KeptTrace read_kept_trace(const nlohmann::json& file, const std::filesystem::path& path);
 
 }  // namespace openwork

@@ -57,7 +57,7 @@ TEST(TraceGraphFile, IsDrawnAgainWithoutTheModel) {
       run_openwork({"trace", "--from-graph", scratch / "g.json", "--out", scratch / "again.svg"});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_TRUE(read_file(scratch / "again.svg") == read_file(scratch / "first.svg")) << "not the same picture";
-  expect_refusal({"trace", "--from-graph", scratch / "g.json"}, "a kept graph and no figure");
+  expect_refusal({"trace", "--from-graph", scratch / "g.json"}, "a kept graph and nothing to make of it");
   expect_refusal({"trace", "openwork-8m", "--from-graph", scratch / "g.json", "--out", scratch / "x.svg"},
                  "a kept graph and a model or prompt");
   std::ofstream(scratch / "bad.json")
@@ -68,6 +68,89 @@ TEST(TraceGraphFile, IsDrawnAgainWithoutTheModel) {
   std::ofstream(scratch / "none.json") << "{}";
   expect_refusal({"trace", "--from-graph", scratch / "none.json", "--out", scratch / "x.svg"},
                  "no attribution graph");
+}
+
+using Ends = std::pair<std::string, std::string>;
+
+std::map<Ends, double> links_of(const nlohmann::json& graph) {
+  std::map<Ends, double> links;
+  for (const nlohmann::json& link : graph["links"]) links[{link["source"], link["target"]}] = link["weight"];
+  return links;
+}
+
+nlohmann::json read_graph(const std::string& path) {
+  return nlohmann::json::parse(read_file(path));
+}
+
+TEST(TraceGraphFile, IsPrunedWithoutTheModelAsTracingPrunes) {
+  const ScratchFolder scratch;
+  const std::vector<std::string> thresholds = {"--node-threshold", "0.6", "--edge-threshold", "0.8"};
+  run_trace(add_to(kRelu, {"--node-threshold", "1", "--edge-threshold", "1", "--query-key", "top", "--graph",
+                           scratch / "whole.json"}));
+  run_trace(add_to(add_to(kRelu, thresholds), {"--graph", scratch / "traced.json"}));
+  const auto prune = [&](const std::string& from, const std::string& to) {
+    const ProgramResult result = run_openwork(
+        add_to({"trace", "--from-graph", scratch / from, "--graph", scratch / to, "--out", scratch / "p.svg"},
+               thresholds));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find(" % of the influence"), std::string::npos) << result.out;
+    return read_graph(scratch / to);
+  };
+  const nlohmann::json whole = read_graph(scratch / "whole.json"),
+                       traced = read_graph(scratch / "traced.json"),
+                       small = prune("whole.json", "small.json");
+  EXPECT_EQ(links_of(small), links_of(traced));
+  EXPECT_EQ(small["nodes"], traced["nodes"]);
+  EXPECT_LT(small["links"].size(), whole["links"].size() / 4);
+  const nlohmann::json &kept = small["metadata"]["openwork"], &had = whole["metadata"]["openwork"];
+  for (const char* part : {"worth", "explanation", "transcoders", "title"})
+    EXPECT_EQ(kept[part], had[part]) << part;
+  EXPECT_EQ(small["metadata"]["protocol"], whole["metadata"]["protocol"]);
+  EXPECT_EQ(small["metadata"]["slug"], "small");
+  EXPECT_EQ(kept["pruned"][0]["file"], "whole.json");
+  EXPECT_EQ(kept["pruned"][0]["from"]["links"], whole["links"].size());
+  const std::string figure = read_file(scratch / "p.svg");
+  ASSERT_EQ(
+      run_openwork({"trace", "--from-graph", scratch / "small.json", "--out", scratch / "s.svg"}).exit_code,
+      0);
+  EXPECT_TRUE(read_file(scratch / "s.svg") == figure) << "the figure is of what was written";
+  const nlohmann::json again = prune("small.json", "again.json");
+  EXPECT_EQ(again["nodes"], small["nodes"]);
+  EXPECT_EQ(again["links"], small["links"]);
+}
+
+TEST(TraceGraphFile, OfSeveralModelsArePrunedToANameEach) {
+  const ScratchFolder scratch;
+  run_trace(add_to(kRelu, {"--graph", scratch / "a.json"}));
+  run_trace({"openwork-8m", "A B A", "--transcoder", "none", "--graph", scratch / "b.json"});
+  const ProgramResult both =
+      run_openwork({"trace", "--from-graph", scratch / "a.json", "--from-graph", scratch / "b.json",
+                    "--graph", scratch / "s.json", "--node-threshold", "0.5"});
+  ASSERT_EQ(both.exit_code, 0) << both.err;
+  EXPECT_EQ(read_graph(scratch / "s-relu_gpt2.json")["metadata"]["openwork"]["title"], "relu_gpt2");
+  EXPECT_EQ(read_graph(scratch / "s-openwork-8m.json")["metadata"]["openwork"]["title"], "openwork-8m");
+  expect_refusal({"trace", "--from-graph", scratch / "a.json", "--from-graph", scratch / "a.json", "--graph",
+                  scratch / "t.json"},
+                 "two graphs of one model");
+  expect_refusal({"trace", "--from-graph", scratch / "a.json", "--graph", scratch / "a.json"},
+                 "written over one that is read");
+}
+
+TEST(TraceGraphFile, RefusesWhatOnlyAModelCouldAnswer) {
+  const ScratchFolder scratch;
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{"--target", "a"},
+                                                                                    {"--from", "1"},
+                                                                                    {"--ablate", "L0H0"},
+                                                                                    {"--query-key", "top"},
+                                                                                    {"--json", "-"},
+                                                                                    {"--max-nodes", "5"},
+                                                                                    {"--prompts", "p.txt"},
+                                                                                    {"--features-out", "f"},
+                                                                                    {"--transcoder", "none"}})
+    expect_refusal(add_to({"trace", "--from-graph", "none.json", "--out", scratch / "x.svg"}, more),
+                   "an option that needs a model; " + more.front());
+  expect_refusal({"trace", "--from-graph", "g.json", "--graph", scratch / "s.json", "--node-threshold", "0"},
+                 "is not a number from 0.01 to 1");
 }
 
 TEST(TraceGraphFile, ScoresAreTablesThatSumToThem) {

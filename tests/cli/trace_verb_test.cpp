@@ -115,7 +115,7 @@ TEST(TraceVerb, DrawsModelsTogetherAndWritesAGraphForEach) {
       if (!link.contains("heads")) continue;
       moved = true;
       double sum = link.value("other_heads", 0.0);
-      for (const nlohmann::json& head : link["heads"]) sum += head["weight"].get<double>();
+      for (const nlohmann::json& head : link["heads"]) sum += head[2].get<double>();
       EXPECT_NEAR(sum, link["weight"].get<double>(), 1e-4 * std::max(1.0, std::abs(sum)));
     }
     EXPECT_TRUE(moved) << name;
