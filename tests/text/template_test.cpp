@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 
 #include "base/error.h"
@@ -75,7 +75,7 @@ TEST(Template, SaysWhatIsWrongWithIt) {
 }
 
 TEST(Template, AHostileOneIsBounded) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   for (const std::string& hostile : {
            std::string("{% for a in range(100000000000) %}{% endfor %}"),
            std::string("{% for a in range(1000000) %}{% for b in range(1000000) %}{% endfor %}{% endfor %}"),
@@ -103,7 +103,7 @@ TEST(Template, AHostileOneIsBounded) {
        }) {
     EXPECT_FALSE(refusal(hostile).empty()) << hostile.substr(0, 60);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+  EXPECT_LT(std::clock() - start, 60 * CLOCKS_PER_SEC);  // of the processor: other work does not count
 }
 
 TEST(Template, WhatIsNeverReachedIsNeverWrong) {
