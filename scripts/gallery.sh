@@ -43,6 +43,11 @@ figure smollm2-copy heads "$large" "$large_sparse" --preset task --task copy ${c
 figure smollm2-prompt heads "$large" "$large_sparse" "$opposite" --preset prompt --order importance --top 24 --columns 6
 figure smollm2-scatter scatter "$large" "$large_sparse" "$mary"
 figure smollm2-trace trace "$large" "$large_sparse" "$opposite" --target small --from large --transcoder none --transcoder none
+if wanted smollm2-features; then   # of graphs that were kept: nothing is computed
+  graphs=docs/results/smollm2-135m-sparse/graphs
+  "$openwork" trace --from-graph $graphs/opposite-base.json --from-graph $graphs/opposite-sparse.json --out "$out/smollm2-features.png" \
+    --dpi "${DPI:-110}"
+fi
 figure small-heads heads "$small" "$small_sparse" "$mary"
 figure small-copy heads "$small" "$small_sparse" --preset task --task copy
 figure small-prompt heads "$small" "$small_sparse" "$opposite" --preset prompt --order importance --top 12 --columns 4
