@@ -4,10 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
+
+# torch finds what it compiled before by the text of a graph, not by the signatures of its operators: a folder of
+# our own, so that nothing compiled for a former build is taken.
+COMPILED = tempfile.TemporaryDirectory(prefix="openwork-compiled-")
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", COMPILED.name)
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
