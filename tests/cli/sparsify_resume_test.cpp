@@ -1,6 +1,7 @@
 // Runs that are killed, stopped or starved and go on to the same weights, and what may not go on as the same run.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/philox.h"
@@ -128,6 +129,13 @@ TEST(SparsifyResume, ALossThatIsNotFiniteEndsInOneLine) {
   EXPECT_FALSE(fs::exists(scratch / "broken/checkpoints/latest"));
 }
 
+// What the default schedule makes of --lr 1e-3 at `seconds` of a run of three, its warm-up left out.
+double rate_by_the_clock(double seconds) {
+  return 1e-3 * std::clamp((1 - seconds / 3) / 0.2, 0.0, 1.0);
+}
+
+// A machine may hold any step up for seconds: nothing is said here of how long one takes, only of what the clock
+// makes of it.
 TEST(SparsifyResume, ARunByTheClockGoesOnWhereItStopped) {
   const ScratchFolder scratch;
   write_small_model(scratch);
@@ -139,28 +147,26 @@ TEST(SparsifyResume, ARunByTheClockGoesOnWhereItStopped) {
   usleep(700000);
   kill(child, SIGTERM);
   ASSERT_EQ(await(child), 143);
-  const double before = read_lines(scratch / "timed/metrics.jsonl").back().at("seconds");
+  const size_t before = read_lines(scratch / "timed/metrics.jsonl").size();
   arguments.push_back("--resume");
   const ProgramResult result = run_openwork(arguments);
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  const auto lines = read_lines(scratch / "timed/metrics.jsonl");
-  double last = 0, longest = 0;
-  for (const nlohmann::json& line : lines) {  // one clock
-    const double seconds = line.at("seconds");
-    EXPECT_GE(seconds, last);
-    longest = std::max(longest, seconds - last);
-    last = seconds;
+  std::vector<double> seconds = {0}, rates = {0};
+  for (const nlohmann::json& line : read_lines(scratch / "timed/metrics.jsonl")) {
+    seconds.push_back(line.at("seconds"));
+    rates.push_back(line.at("learning_rate"));
   }
-  EXPECT_GT(before, 0.3);
-  EXPECT_GE(last + longest, 2.9);  // a line is written just before the clock is read again
-  EXPECT_LT(last, 6);
-  EXPECT_LT(lines.back().at("learning_rate").get<double>(), 0.5e-3);  // the schedule ended with it
-  EXPECT_LT(nlohmann::json::parse(read_file(scratch / "timed/report.json"))
-                .at("sparse")
-                .at("training")
-                .at("seconds")
-                .get<double>(),
-            6);
+  EXPECT_GT(before, 0U);
+  EXPECT_GT(seconds.size(), before + 1);
+  for (size_t n = 1; n < seconds.size(); ++n) {
+    EXPECT_GE(seconds[n], seconds[n - 1]) << n;  // one clock
+    EXPECT_LT(seconds[n - 1], 3) << "a step began when the time was over";
+    if (seconds[n - 1] < 0.06) continue;  // warm-up
+    EXPECT_GE(rates[n], rate_by_the_clock(seconds[n]) - 1e-9) << n;
+    EXPECT_LE(rates[n], rate_by_the_clock(seconds[n - 1]) + 1e-9) << n;
+  }
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "timed/report.json"));
+  EXPECT_GE(report.at("sparse").at("training").at("seconds").get<double>(), 3) << "it ended early";
 }
 
 TEST(SparsifyResume, AStateOfOlderGateNoiseIsNotResumed) {
