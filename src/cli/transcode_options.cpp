@@ -49,6 +49,11 @@ void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
       ->check(between<double>(0, 1e6))
       ->type_name("X")
       ->capture_default_str();
+  verb.add_option("--own-weight", transcode.own_weight,
+                  "and of those they have on the model's own inputs: keeps explained variance")
+      ->check(between<double>(0, 1e6))
+      ->type_name("X")
+      ->capture_default_str();
   verb.add_option("--start", options.start, "begin from the features of this folder")->type_name("FOLDER");
   verb.add_option("--bits", options.bits, "of the saved matrices: 32, or 8 with a scale per row")
       ->check(CLI::IsMember({8, 32}))

@@ -39,6 +39,7 @@ nlohmann::json options_json(const TranscoderRun& run) {
           {"joint_share", o.joint_share},
           {"joint_rate", o.joint_rate},
           {"output_weight", o.output_weight},
+          {"own_weight", o.own_weight},
           {"ranks", o.ranks->count()},
           {"dtype", run.dtype}};
 }

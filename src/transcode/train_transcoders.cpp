@@ -35,6 +35,7 @@ class TranscoderTraining {
         ranks_(*options.ranks),
         shape_{options.kind, model.config().layers, options.features, model.config().width, options.skip},
         sums_(make_pass_sums(shape_, model.device())),
+        own_sums_(options.own_weight > 0 ? make_pass_sums(shape_, model.device()) : PassSums()),
         checkpoints_(options.folder / "checkpoints"),
         clock_(options.steps, options.minutes, ranks_) {
     const auto floats = at::TensorOptions().dtype(at::kFloat).device(model.device());
@@ -43,7 +44,7 @@ class TranscoderTraining {
     second_ = at::zeros({numbers}, floats), adam_steps_ = at::zeros({1}, floats);
     parts_ = split_parts(shape_, masters_);
     threshold_ = at::zeros({L}, floats), idle_ = at::zeros({L, F}, floats),
-    totals_ = at::zeros({3, L}, floats);
+    totals_ = at::zeros({4, L}, floats);
     scales_ = {at::ones({L}, floats), at::ones({L}, floats), at::zeros({L, D}, floats), at::ones({L}, floats),
                at::ones({L}, floats)};
   }
@@ -109,24 +110,35 @@ class TranscoderTraining {
       const double rise = options_.schedule.warmup;
       rate *= options_.joint_rate * (rise > 0 ? std::min(1.0, (progress - joint_from_) / rise) : 1);
       add_joint(ids);
+      if (options_.own_weight > 0) add_own(ids, dead);
     } else {
-      add_separate(ids, dead);
+      add_separate(ids, dead, sums_);
     }
     ranks_.sum(sums_.flat);
     step_weights(rate, dead);
     step_thresholds();
-    totals_.add_(at::stack({sums_.error, sums_.above, sums_.distance.expand_as(sums_.error)}));
+    totals_.add_(
+        at::stack({sums_.error, sums_.above, sums_.distance.expand_as(sums_.error), sums_.own_error}));
     ++step_;
     rate_ = rate;
   }
 
   // Each layer by itself, on the model's own activations.
-  void add_separate(const Tensor& ids, const Tensor& dead) {
+  void add_separate(const Tensor& ids, const Tensor& dead, const PassSums& sums) {
     const ScaledActivations activations =
         scale_activations(read_mlp_activations(model_, options_.input, ids), scales_);
     const int64_t stride = std::gcd(batches_.context(), int64_t{16});
     add_pass(shape_, split_parts(shape_, masters_.to(model_.dtype())), activations, scales_, threshold_, dead,
-             {options_.selection, options_.k, batch_tokens(), stride}, sums_);
+             {options_.selection, options_.k, batch_tokens(), stride}, sums);
+  }
+
+  // The same beside a joint pass: its gradients, while features are counted in the replaced model.
+  void add_own(const Tensor& ids, const Tensor& dead) {
+    own_sums_.flat.zero_();
+    add_separate(ids, dead, own_sums_);
+    const auto gradients = [&](const PassSums& sums) { return sums.flat.narrow(0, 0, shape_.numbers()); };
+    gradients(sums_).add_(gradients(own_sums_), options_.own_weight);
+    sums_.own_error.add_(own_sums_.error);
   }
 
   // What the moments know is of another loss.
@@ -210,6 +222,8 @@ class TranscoderTraining {
                              {"tokens_per_second", speed},
                              {"seconds", now}};
       if (joint_from_ >= 0) line["distance"] = distance;
+      if (joint_from_ >= 0 && options_.own_weight > 0)
+        line["own_explained_variance"] = to_list(1 - totals[3]);
       metrics->write(line);
     }
     detail_ = fmt::format("explained variance {:.3f}, active {:.1f}, dead {:.1f} %, {:.0f} tokens/s",
@@ -268,6 +282,7 @@ class TranscoderTraining {
                      {"warmup", options_.schedule.warmup},
                      {"decay", options_.schedule.decay},
                      {"dtype", c10::toString(model_.dtype())}});
+    if (options_.own_weight > 0) identity["own_weight"] = options_.own_weight;  // older states have none
     return identity;
   }
 
@@ -311,7 +326,7 @@ class TranscoderTraining {
   const TranscodeOptions& options_;
   Ranks& ranks_;
   TranscoderShape shape_;
-  PassSums sums_;
+  PassSums sums_, own_sums_;  // the latter of steps that have both losses
   CheckpointFolder checkpoints_;
   RunClock clock_;
   Tensor masters_, first_, second_, adam_steps_;  // [numbers], [numbers], [numbers], [1]
@@ -319,7 +334,8 @@ class TranscoderTraining {
   ActivationScales scales_;
   Tensor threshold_;  // [L]
   Tensor idle_;       // [L, F] tokens since a feature was active
-  Tensor totals_;     // [3, L] since the last log: loss, features above the threshold, KL of joint steps
+  Tensor
+      totals_;  // [4, L] since the last log: loss, features above the threshold, KL and own loss of joint steps
   LoopResult result_;
   int64_t step_ = 0, logged_ = 0;
   double joint_from_ = -1;  // the progress at which all layers began to train in place; -1: not yet
@@ -358,6 +374,10 @@ void check_transcode_options(const TranscodeOptions& options, const ModelConfig&
   }
   if (!(options.joint_share >= 0 && options.joint_share <= 1)) {
     fail_input(fmt::format("a share of {}", options.joint_share), "--joint-share", "give 0 to 1");
+  }
+  if (options.own_weight > 0 && options.joint_share == 0) {
+    fail_input("a weight beside the replaced model's loss, and none of it", "--own-weight",
+               "give --joint-share too");
   }
   check_schedule(options.schedule);
   if (options.start != nullptr) check_start(options, config);

@@ -7,8 +7,10 @@
 //      until it is active again
 // The run's last `joint_share` trains all layers in place instead (joint_pass.h): the optimiser begins anew, the
 // rate rises again over the warm-up's share, thresholds follow the replaced model's inputs and are settled on them
-// once more when the weights are final. The host waits for the device only where it logs or saves. Before the first step, scales and first features
-// come from the first samples (calibration.h), or features from a set that is there. The thresholds the run ends with are those of the JumpReLU.
+// once more when the weights are final. With `own_weight` its steps also have the loss of the first part, so that
+// layers stay true to the model's own inputs. The host waits for the device only where it logs or saves. Before the
+// first step, scales and first features come from the first samples (calibration.h), or features from a set that is
+// there. The thresholds the run ends with are those of the JumpReLU.
 // Checkpoints, metrics.jsonl, ranks and signals are as in train/loop.h.
 #pragma once
 #include <filesystem>
@@ -35,6 +37,7 @@ struct TranscodeOptions {
   double joint_share = 0;    // of the run, its last part
   double joint_rate = 1;     // times the learning rate, there
   double output_weight = 1;  // of each layer's output beside the predictions, there
+  double own_weight = 0;     // and of its output where its input is the model's own
   const Transcoders* start = nullptr;  // of this kind, width and input: where features begin
 
   std::filesystem::path folder;  // metrics.jsonl, checkpoints/

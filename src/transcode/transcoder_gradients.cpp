@@ -45,12 +45,13 @@ void add_auxiliary(const TranscoderShape& shape, const TranscoderParts& parts, c
 PassSums make_pass_sums(const TranscoderShape& shape, const at::Device& device) {
   const int64_t L = shape.layers, F = shape.features, numbers = shape.numbers();
   PassSums sums;
-  sums.flat = at::zeros({numbers + L * F + 2 * L + 1}, at::TensorOptions().dtype(at::kFloat).device(device));
+  sums.flat = at::zeros({numbers + L * F + 3 * L + 1}, at::TensorOptions().dtype(at::kFloat).device(device));
   sums.gradients = split_parts(shape, sums.flat.narrow(0, 0, numbers));
   sums.fired = sums.flat.narrow(0, numbers, L * F).view({L, F});
   sums.error = sums.flat.narrow(0, numbers + L * F, L);
   sums.above = sums.flat.narrow(0, numbers + L * F + L, L);
   sums.distance = sums.flat.narrow(0, numbers + L * F + 2 * L, 1);
+  sums.own_error = sums.flat.narrow(0, numbers + L * F + 2 * L + 1, L);
   return sums;
 }
 

@@ -27,6 +27,7 @@ struct PassSums {
   Tensor error;               // [L] sum of w |e|^2 / (N v): the loss
   Tensor above;               // [L] features above the threshold, summed over tokens
   Tensor distance;            // [1] KL to the model's predictions, of a joint pass (joint_pass.h)
+  Tensor own_error;           // [L] beside it: the loss on the model's own inputs
 };
 PassSums make_pass_sums(const TranscoderShape& shape, const at::Device& device);
 

@@ -25,12 +25,17 @@ class JointTraining : public TinyTranscoders {
 
   Transcoders train_set(const TranscodeOptions& options) { return train(options).transcoders; }
 
-  std::vector<double> distances(const std::string& name) const {
+  std::vector<nlohmann::json> metrics(const std::string& name) const {
     std::ifstream file(folder / name / "metrics.jsonl");
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+
+  std::vector<double> distances(const std::string& name) const {
     std::vector<double> found;
-    for (std::string line; std::getline(file, line);) {
-      const nlohmann::json json = nlohmann::json::parse(line);
-      if (json.contains("distance")) found.push_back(json.at("distance"));
+    for (const nlohmann::json& line : metrics(name)) {
+      if (line.contains("distance")) found.push_back(line.at("distance"));
     }
     return found;
   }
@@ -89,7 +94,7 @@ TEST_F(JointTraining, LowersTheReplacedModelsLoss) {
 
 TEST_F(JointTraining, AResumedRunEndsAtTheSameBitsFromEitherStage) {
   TranscodeOptions whole = joint("whole");
-  whole.skip = true;
+  whole.skip = true, whole.own_weight = 0.5;
   const Transcoders straight = train_set(whole);
   const std::filesystem::path checkpoints = whole.folder / "checkpoints";
   TranscodeOptions again = whole;
@@ -102,12 +107,36 @@ TEST_F(JointTraining, AResumedRunEndsAtTheSameBitsFromEitherStage) {
   }
   again.joint_share = 0.4;
   EXPECT_THROW(train_set(again), Error);
+  again.joint_share = whole.joint_share, again.own_weight = 0;
+  EXPECT_THROW(train_set(again), Error);
+}
+
+TEST_F(JointTraining, TheModelsOwnInputsKeepTheirWeight) {
+  TranscodeOptions apart = tiny("apart", 100);
+  const Transcoders start = train_set(apart);
+  const auto go_on = [&](const std::string& name, double own_weight) {
+    TranscodeOptions options = joint(name, 100);
+    options.joint_share = 1, options.start = &start, options.own_weight = own_weight;
+    return measure(train_set(options)).mean.explained_variance;
+  };
+  EXPECT_GT(go_on("both", 4), go_on("predictions", 0) + 0.01);
+  const nlohmann::json line = metrics("both").back();
+  EXPECT_EQ(line.at("own_explained_variance").size(), static_cast<size_t>(model.config().layers));
+  EXPECT_FALSE(metrics("predictions").back().contains("own_explained_variance"));
+  TranscodeOptions alone = apart;
+  alone.own_weight = 1;
+  EXPECT_THROW(train_set(alone), Error) << "no step has both losses";
 }
 
 TEST_F(JointTraining, TwoRanksGiveTheTranscodersOfOneProcess) {
-  const Transcoders alone = train_set(joint("alone"));
+  const auto both = [&](const std::string& name) {
+    TranscodeOptions options = joint(name);
+    options.own_weight = 0.5;
+    return options;
+  };
+  const Transcoders alone = train_set(both("alone"));
   const std::vector<int> codes = run_ranks(2, [&](Ranks& ranks) {
-    TranscodeOptions options = joint("ranks");
+    TranscodeOptions options = both("ranks");
     options.ranks = std::shared_ptr<Ranks>(&ranks, [](Ranks*) {});
     const Transcoders trained = train_set(options);
     if (ranks.is_first()) save_transcoders(folder / "saved", trained, TranscoderFormat::kFloat32);
