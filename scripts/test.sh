@@ -10,9 +10,10 @@ git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' 2>/dev/null | xargs -r clang-format --
 build/openwork fetch smollm2-135m --quiet >/dev/null 2>build/fetch.log ||
   echo "tests: smollm2-135m cannot be had here ($(head -n 1 build/fetch.log)); tests that need it skip"
 
-# run_suites BUILD: all its suites, then what they skipped and why, and how many tests that were.
+# run_suites BUILD: all its suites, then what they skipped and why, and how many tests that were. One more at a time than there
+# are cores: some wait, for a browser, a rank or a signal.
 run_suites() {
-  ctest --test-dir "$1" --output-on-failure -j 2 --timeout 900
+  ctest --test-dir "$1" --output-on-failure -j 3 --timeout 900
   local log=$1/Testing/Temporary/LastTest.log
   grep -A 1 -h 'Skipped$' "$log" | grep -vE '^--|Skipped$|^$' | sort | uniq -c || true
   grep -h '^SKIPPED' "$log" | sed 's/^SKIPPED *\[[0-9]*\] //' | sort | uniq -c || true

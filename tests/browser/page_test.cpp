@@ -51,23 +51,34 @@ int64_t requests_of_page(const Browsed& shown) {
 
 class ComparisonInBrowser : public testing::Test {
  protected:
-  void SetUp() override {
+  static void SetUpTestSuite() {
     browser_ = find_browser();
-    if (browser_.empty()) GTEST_SKIP() << "no Chromium here: the page is not opened";
-    std::ofstream(scratch_ / "prompts.txt")
+    if (browser_.empty()) return;
+    made_ = new ScratchFolder;
+    std::ofstream(*made_ / "prompts.txt")
         << "The cat sat on the mat and the cat slept.\nOne, two, three, one, two, three.\n";
     const ProgramResult made =
-        run_openwork({"compare", "openwork-8m", "openwork-8m", "--prompts", scratch_ / "prompts.txt",
+        run_openwork({"compare", "openwork-8m", "openwork-8m", "--prompts", *made_ / "prompts.txt",
                       "--prompt", kPrompt, "--task", "none", "--generate", "4", "--no-interactions",
-                      "--threads", "1", "--out", scratch_ / "report"});
+                      "--threads", "1", "--out", *made_ / "report"});
     ASSERT_EQ(made.exit_code, 0) << made.err;
   }
 
-  std::string page() const { return scratch_ / "report/index.html"; }
+  static void TearDownTestSuite() {
+    delete made_;
+    made_ = nullptr;
+  }
+
+  void SetUp() override {
+    if (browser_.empty()) GTEST_SKIP() << "no Chromium here: the page is not opened";
+  }
+
+  static std::string page() { return *made_ / "report/index.html"; }
 
   static constexpr const char* kPrompt = "When Mary and <b>John</b> went to the store";
+  static inline std::string browser_;
+  static inline ScratchFolder* made_ = nullptr;  // of the suite: the page is the same for all
   const ScratchFolder scratch_;
-  std::string browser_;
 };
 
 TEST_F(ComparisonInBrowser, IsSilentAndAsksTheNetworkForNothing) {

@@ -208,9 +208,10 @@ TEST(Eval, GivesTheKnownHeldOutLoss) {
   const fs::path data = "../shared/corpus/valid.txt.xz";
   if (!fs::exists(data)) GTEST_SKIP() << "the validation text is not here (" << data.string() << ")";
   const ProgramResult result = run_openwork(
-      {"eval", "openwork-8m", "--data", data.string(), "--context", "512", "--blocks", "400", "--json", "-"});
+      {"eval", "openwork-8m", "--data", data.string(), "--context", "512", "--blocks", "40", "--json", "-"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NEAR(result.json()["models"][0]["nats_per_token"].get<double>(), 3.2460, 0.001);
+  // Of the run whose 400 blocks have the loss known from elsewhere, 3.2460, the first 40.
+  EXPECT_NEAR(result.json()["models"][0]["nats_per_token"].get<double>(), 3.2702, 0.001);
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ TEST(Prune, EveryVerbOpensTheFolderAndKeepsTheNamesOfHeads) {
        "--json", scratch / "edges.json"});
   // Its source's transcoders came along, and serve it.
   run({"trace", out, "The city of Paris is the capital of", "--out", scratch / "trace.svg"});
-  run({"compare", "openwork-8m", out, "--out", scratch / "page", "--task", "copy", "--task-prompts", "4"});
+  run({"compare", "openwork-8m", out, "--out", scratch / "page", "--task", "copy", "--task-prompts", "4",
+       "--no-interactions", "--capability", "0", "--generate", "0"});
 }
 
 TEST(Prune, ADenseModelByEffectKeepsItsBestHeads) {
