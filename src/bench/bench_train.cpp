@@ -30,6 +30,7 @@ nlohmann::json bench_train(const BenchSettings& options) {
   settings.seed = options.seed;
   settings.profile = options.profile;
   if (options.lora > 0) settings.lora = options.lora;
+  settings.lora_full = options.lora_full;
   options.say(
       fmt::format(fmt::runtime(kLine), "way", "samples", "tokens/s", "time/dense", "TFLOP/s", "peak MB"));
   nlohmann::json rows = nlohmann::json::array();
@@ -46,6 +47,7 @@ nlohmann::json bench_train(const BenchSettings& options) {
             {"compute_dtype", c10::toString(settings.dtype)},
             {"context", settings.context},
             {"lora", options.lora},
+            {"lora_full", options.lora_full},
             {"steps", settings.steps}}}};
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "analyze/circuits/task.h"
 #include "model/transformer.h"
@@ -20,6 +21,7 @@ struct BenchSettings {
   bool long_run = false;
   int repeats = 5;
   int64_t samples = 16, context = 1024, lora = 0;
+  std::vector<std::string> lora_full;  // with lora: modules that are trained whole (train)
   uint64_t seed = 0;
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "bench/measure.h"
@@ -93,18 +94,31 @@ NamedTensors draw_weights(const ModelConfig& config, const TrainBenchOptions& op
   return parameters;
 }
 
-// Floating-point operations of a token's forward and backward pass. LoRA computes no gradients of the
-// weights.
+std::optional<LoraOptions> lora_options(const TrainBenchOptions& options) {
+  if (!options.lora) return {};
+  return LoraOptions{
+      .rank = *options.lora, .alpha = static_cast<double>(*options.lora), .full = options.lora_full};
+}
+
+// Floating-point operations of a token's forward and backward pass. LoRA needs no gradients of the weights, but
+// of those that are trained whole.
 double useful_operations(const ModelConfig& config, const TrainBenchOptions& options) {
-  double weights = config.tied ? static_cast<double>(config.vocabulary * config.width) : 0;
+  double weights = config.tied ? static_cast<double>(config.vocabulary * config.width) : 0, whole = 0;
+  std::set<std::string> full;
+  if (const auto lora = lora_options(options)) {
+    const std::vector<std::string> names = find_full_parameters(config, *lora);
+    full.insert(names.begin(), names.end());
+  }
   for (const ParameterSpec& spec :
        list_parameters(architecture_named(config.architecture, "model"), config)) {
     if (spec.shape.size() != 2 || spec.role == Role::kEmbedding || spec.role == Role::kPositions) continue;
-    weights += static_cast<double>(spec.shape[0] * spec.shape[1]);
+    const auto numbers = static_cast<double>(spec.shape[0] * spec.shape[1]);
+    weights += numbers;
+    if (full.contains(spec.name)) whole += numbers;
   }
   const double attention =
       static_cast<double>(config.layers * config.heads * config.head_size * options.context);
-  return (options.lora ? 4 : 6) * weights + 6 * attention;
+  return (options.lora ? 4 : 6) * weights + 2 * whole + 6 * attention;
 }
 
 class StepBench {
@@ -145,8 +159,7 @@ class StepBench {
     WeightOptions result;
     result.device = options.device, result.dtype = options.dtype, result.seed = options.seed;
     result.learn_bias = true;
-    if (options.lora)
-      result.lora = LoraOptions{.rank = *options.lora, .alpha = static_cast<double>(*options.lora)};
+    result.lora = lora_options(options);
     return result;
   }
 

@@ -19,8 +19,9 @@ struct TrainBenchOptions {
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
   int64_t samples = 16, context = 1024;
-  int steps = 5;                // timed ones, after two that warm up
-  std::optional<int64_t> lora;  // a rank: only low-rank changes are trained
+  int steps = 5;                       // timed ones, after two that warm up
+  std::optional<int64_t> lora;         // a rank: only low-rank changes are trained
+  std::vector<std::string> lora_full;  // but of these modules whole weights
   uint64_t seed = 0;
   std::filesystem::path profile;  // where given: a trace of one step with sampled idle gates
 };

@@ -102,6 +102,11 @@ void add_bench_verb(CLI::App& app) {
                    "train low-rank changes of this rank instead of all weights (train)")
       ->type_name("R")
       ->check(between(1, 4096));
+  verb->add_option("--lora-full", options->settings.lora_full,
+                   "but whole weights of these modules: attention, mlp, or names (train)")
+      ->delimiter(',')
+      ->type_name("NAME,...")
+      ->needs("--lora");
   verb->add_option("--profile", options->settings.profile,
                    "write a trace of one gated step, for chrome://tracing (train)")
       ->type_name("FILE");

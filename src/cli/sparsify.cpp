@@ -10,6 +10,8 @@
 #include "model/load.h"
 #include "shell/open.h"
 #include "train/initialise.h"
+#include "train/memory.h"
+#include "train/run_once.h"
 #include "train/run_options.h"
 
 namespace openwork {
@@ -55,6 +57,19 @@ void settle_target(SparsifyOptions& options, const CLI::App& verb) {
   measurements = is_given(verb, "--measurements") ? std::max<int64_t>(measurements, 10) : 40;
 }
 
+// Of the gated model, from its configuration alone.
+void say_memory(const TrainingOptions& options, ModelConfig config) {
+  const RunOptions& run = options.run;
+  config.gate = run.gate;
+  const WeightOptions weights = weights_of_run(run, run.loop, config);
+  MemoryNeed need = predict_memory(config, weights, run.loop, options.context);
+  if (weights.device.is_cpu()) need.program = resident_bytes();
+  print_result(options.common,
+               fmt::format("memory{}: {}", weights.ranks > 1 ? " per rank" : "", describe(need)));
+  write_json_result(options.common,
+                    {{"memory", to_json(need)}, {"options", describe_options(run, options.context)}});
+}
+
 void settle(SparsifyOptions& options, const CLI::App& verb) {
   RunOptions& run = options.training.run;
   const LocatedModel located = locate_model(run.model);
@@ -72,8 +87,10 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
   run.loop.loss.head_form = parse_head_form(options.head_form, "--head-penalty-form");
   run.loop.loss.head_over_batch = options.head_over == "batch";
   if (run.gate != GateKind::kNone) run.loop.multiplier = options.multiplier;
-  const bool lora = is_given(verb, "--lora");
+  const bool lora = is_given(verb, "--lora"), whole_modules = is_given(verb, "--lora-full");
   if (lora && options.full) fail_input("--full and --lora together", "command line", "choose one of the two");
+  if (whole_modules && !lora)
+    fail_input("--lora-full without --lora", "command line", "give a rank for the other modules, or --full");
   if (lora) {
     run.weights.lora = options.lora;
     run.weights.lora->alpha =
@@ -88,10 +105,11 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
   if (run.loop.multiplier)
     run.loop.multiplier->start =
         std::clamp(options.multiplier.start, options.multiplier.lowest, options.multiplier.highest);
-  run.loop.learning_rate = lora ? 7e-4 : 3e-4;
+  run.loop.learning_rate = lora && !whole_modules ? 7e-4 : 3e-4;
   const ModelConfig config = run.random ? read_config_file(located.path) : load_config(located.path);
   if (lora) find_lora_targets(config, *run.weights.lora);  // says which it does not know, before any work
   settle_training_options(options.training, config.context);
+  if (options.training.memory_only) return say_memory(options.training, config);
   const Tokenizer tokenizer = open_tokenizer(run.model);
   run_and_report(options.training, tokenizer, end_of_text(tokenizer, config), config.vocabulary);
 }
@@ -124,7 +142,8 @@ void add_sparsify_verb(CLI::App& app) {
   verb->footer(
       "Ends with held-out loss, kept edges and heads of the base, the control and the result: report.md, "
       "report.json.\n"
-      "--lr is 3e-4 unless given, 7e-4 with --lora. Gates are fp32; weights compute in bf16 on a GPU unless "
+      "--lr is 3e-4 unless given, 7e-4 with --lora but without --lora-full. Gates are fp32; weights compute "
+      "in bf16 on a GPU unless "
       "--dtype fp32.\n"
       "Training aims at the target plus the gap between training and held-out loss, measured on the way.\n"
       "Examples:\n"
@@ -133,7 +152,8 @@ void add_sparsify_verb(CLI::App& app) {
       "--out "
       "sparse-8m\n"
       "  openwork sparsify gpt2 --data text.jsonl --frontier 3 --minutes 60 --out frontier\n"
-      "  openwork sparsify big/ --lora 64 --data text.jsonl --steps 2000 --out adapter --resume");
+      "  openwork sparsify big/ --lora 64 --lora-full attention --data text.jsonl --steps 2000 --out adapter "
+      "--resume");
   verb->callback([options, verb] {
     apply_common_options(options->training.common);
     settle(*options, *verb);

@@ -144,6 +144,12 @@ void add_form_options(CLI::App& verb, SparsifyOptions& options) {
   verb.add_option("--lora-targets", options.lora.targets, "all, attention, mlp, or modules such as q_proj")
       ->delimiter(',')
       ->type_name("NAME,...");
+  verb.add_option("--lora-full", options.lora.full,
+                  "with --lora: train these modules whole, attention say, and the others by low ranks")
+      ->delimiter(',')
+      ->type_name("NAME,...");
+  verb.add_flag("--memory", options.training.memory_only,
+                "only say how much memory the run will take (--device cuda: also where no GPU is)");
   verb.add_option("--init", options.start, "pretrained, or random: weights drawn by the seed")
       ->check(CLI::IsMember({"pretrained", "random"}))
       ->capture_default_str();

@@ -165,7 +165,8 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   loop.lengths = options.lengths;
   LengthPlan(loop.lengths, options.context);  // says what is wrong with them
   loop.ranks = join_ranks(options.common);
-  run.weights.device = choose_device(options.common);
+  const bool any_gpu = options.memory_only && options.common.device.starts_with("cuda");
+  run.weights.device = any_gpu ? at::Device(at::kCUDA, 0) : choose_device(options.common);
   if (options.batch_tokens == 0) options.batch_tokens = run.weights.device.is_cuda() ? 65536 : 16384;
   loop.batch = options.batch_tokens / options.context;
   if (loop.batch < 1 || options.batch_tokens % options.context != 0) {
@@ -186,7 +187,7 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   run.save_dtype = options.save_dtype == "fp16"   ? at::kHalf
                    : options.save_dtype == "bf16" ? at::kBFloat16
                                                   : at::kFloat;
-  loop.ranks->run_first([&] { options.lock = make_run_folder(run); });
+  if (!options.memory_only) loop.ranks->run_first([&] { options.lock = make_run_folder(run); });
 }
 
 void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,

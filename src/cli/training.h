@@ -20,6 +20,7 @@ struct TrainingOptions {
   int64_t batch_tokens = 16384;  // 0: 65536 on a GPU, 16384 on the CPU
   std::vector<int64_t> lengths;  // of blocks, where they are mixed
   double learning_rate = 0;      // 0: the verb's own default
+  bool memory_only = false;      // nothing is run: no folder is made, and no GPU is asked for
   CLI::App* verb = nullptr;
   std::unique_ptr<FolderLock> lock;  // on the run's folder: the first rank's, until the program ends
 };

@@ -99,8 +99,8 @@ MemoryNeed predict_memory(const ModelConfig& config, const WeightOptions& weight
   const bool copies = has_copies(weights), whole_masters = has_whole_masters(weights);
   MemoryNeed need;
   need.weights = (whole_masters ? whole : share) * kWide + (copies ? shards.padded() * narrow : 0);
-  if (weights.lora) need.weights += 2 * all * narrow;  // frozen, and with B A added
-  if (weights.delta) need.weights += all * kWide;      // where changes are counted from
+  need.weights += (plan.frozen + plan.adapted) * narrow;  // and of the latter B A added
+  if (weights.delta) need.weights += all * kWide;         // where changes are counted from
   if (distils(config, loop) && !weights.device.is_cpu()) need.weights += all * narrow;  // the teacher
   need.gradients = copies ? share * kWide + shards.padded() * narrow : whole * kWide;
   need.moments = 2 * share * kWide;

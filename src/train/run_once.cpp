@@ -43,6 +43,8 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
                              {"dtype", c10::toString(options.weights.dtype)}};
   if (const auto& lora = options.weights.lora)
     identity.update({{"lora", lora->rank}, {"lora_alpha", lora->alpha}, {"lora_targets", lora->targets}});
+  if (options.weights.lora && !options.weights.lora->full.empty())
+    identity["lora_full"] = options.weights.lora->full;
   if (!loop.lengths.empty()) identity["lengths"] = loop.lengths;
   if (config.gate == GateKind::kNone) return identity;
   const HeldOutTarget* held_out = loop.held_out_target ? &*loop.held_out_target : nullptr;
@@ -81,7 +83,8 @@ void save_result(const RunOptions& options, const TrainedWeights& weights, const
   copy_tokenizer(options.tokenizer_path, folder);
   if (weights.options().lora) {
     const std::string base = fs::exists(options.model) ? fs::absolute(options.model).string() : options.model;
-    save_adapter(folder, weights.config(), *weights.options().lora, weights.export_adapter(trained), base);
+    save_adapter(folder, weights.config(), *weights.options().lora, weights.export_adapter(trained), base,
+                 options.save_dtype);
   } else if (weights.options().delta) {
     NamedTensors origin;
     for (const auto& [name, tensor] : weights.origin()) origin.emplace_back(name, tensor.cpu());
@@ -120,6 +123,14 @@ int64_t largest_of_ranks(int64_t bytes, Ranks& ranks) {
 
 }  // namespace
 
+WeightOptions weights_of_run(const RunOptions& options, const LoopOptions& loop, const ModelConfig& config) {
+  WeightOptions weights = options.weights;
+  weights.seed = loop.seed;
+  weights.rank = loop.ranks->rank(), weights.ranks = loop.ranks->count();
+  if (options.compact && config.gate != GateKind::kNone) weights.delta = plan_delta(config, *options.compact);
+  return weights;
+}
+
 TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOptions loop) {
   const RunOptions& options = run.options;
   TrainedModel result;
@@ -128,11 +139,8 @@ TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOp
     const Evaluation now = run.evaluate(model, loop.name, HeldOutPart::kOnTheWay);
     return HeldOutPoint{now.nats_per_token + run.offset, now.kept_edges};
   };
-  WeightOptions weight_options = options.weights;
-  weight_options.seed = loop.seed;
-  weight_options.rank = loop.ranks->rank(), weight_options.ranks = loop.ranks->count();
+  const WeightOptions weight_options = weights_of_run(options, loop, start.config);
   const bool gated = start.config.gate != GateKind::kNone;
-  if (options.compact && gated) weight_options.delta = plan_delta(start.config, *options.compact);
   const MemoryNeed need = announce_memory(start, weight_options, loop, run.batches.context());
   const PeakMemory peak(weight_options.device);
   TrainedWeights weights(std::move(start.config), std::move(start.parameters), weight_options, start.origin);

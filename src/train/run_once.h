@@ -16,6 +16,9 @@ struct SharedRun {
   double offset = 0;  // added to what is measured on the way: the base on all blocks less the base on those
 };
 
+// How this process of a run has the weights of a model with this configuration, gates on it or not.
+WeightOptions weights_of_run(const RunOptions& options, const LoopOptions& loop, const ModelConfig& config);
+
 // Trains, saves, opens what was saved and measures that.
 TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOptions loop);
 

@@ -61,6 +61,7 @@ nlohmann::json describe_options(const RunOptions& run, int64_t context) {
     json.update({{"lora", weights.lora->rank},
                  {"lora_alpha", weights.lora->alpha},
                  {"lora_targets", weights.lora->targets}});
+  if (weights.lora && !weights.lora->full.empty()) json["lora_full"] = weights.lora->full;
   if (run.gate == GateKind::kNone) return json;
   json.update({{"gate", gate_name(run.gate)},
                {"gate_bias", run.gate_bias.value_or(default_gate_bias(run.gate))},

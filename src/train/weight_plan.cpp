@@ -28,18 +28,29 @@ Segment segment_of(const ParameterSpec& spec) {
   }
 }
 
-// Which tensors are trained, in the model's order.
-std::vector<TrainedTensor> find_trained(const ModelConfig& config, const WeightOptions& options) {
+std::set<std::string> as_set(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
+}
+
+// Which tensors are trained, in the model's order; and how many numbers of the model are not.
+std::vector<TrainedTensor> find_trained(const ModelConfig& config, const WeightOptions& options,
+                                        WeightPlan& plan) {
   std::vector<TrainedTensor> found;
-  std::set<std::string> targets;
+  std::set<std::string> targets, full;
   if (options.lora) {
-    for (const std::string& name : find_lora_targets(config, *options.lora)) targets.insert(name);
+    targets = as_set(find_lora_targets(config, *options.lora));
+    full = as_set(find_full_parameters(config, *options.lora));
   }
   for (const ParameterSpec& spec :
        list_parameters(architecture_named(config.architecture, "model"), config)) {
-    if (is_gate(spec.role) || !options.lora)
-      found.push_back({spec.name, segment_of(spec), spec.shape, 0, {}});
+    const TrainedTensor whole{spec.name, segment_of(spec), spec.shape, 0, {}};
+    if (is_gate(spec.role) || !options.lora || full.contains(spec.name)) {
+      found.push_back(whole);
+      continue;
+    }
+    plan.frozen += whole.count();
     if (!targets.contains(spec.name)) continue;
+    plan.adapted += whole.count();
     const int64_t in = spec.shape[config.transposed_linear ? 0 : 1],
                   out = spec.shape[config.transposed_linear ? 1 : 0];
     const std::string module = module_name(spec.name);
@@ -58,8 +69,8 @@ int64_t TrainedTensor::count() const {
 }
 
 WeightPlan plan_weights(const ModelConfig& config, const WeightOptions& options) {
-  const std::vector<TrainedTensor> found = find_trained(config, options);
   WeightPlan plan;
+  const std::vector<TrainedTensor> found = find_trained(config, options, plan);
   int64_t offset = 0;
   for (size_t segment = 0; segment < kSegments; ++segment) {
     plan.bounds[segment] = offset;

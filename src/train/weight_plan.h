@@ -33,7 +33,8 @@ enum class Segment { kDecayed, kPlain, kGateBias, kGateIdle };
 inline constexpr size_t kSegments = 4;
 
 struct TrainedTensor {
-  std::string name;  // the parameter's, or for LoRA the module's with .lora_A.weight or .lora_B.weight
+  std::string
+      name;  // the parameter's, or of low-rank parts the module's with .lora_A.weight or .lora_B.weight
   Segment segment = Segment::kPlain;
   std::vector<int64_t> shape;
   int64_t offset = 0;  // among all numbers; the same on any number of ranks
@@ -47,6 +48,8 @@ struct WeightPlan {
   std::vector<TrainedTensor> tensors;  // by segment
   std::array<int64_t, kSegments + 1> bounds = {};
   ShardPlan shards;  // of all but the gates' numbers, which are few: every rank has them all
+  // With LoRA: the model's numbers that are not trained, and those of them that each pass computes with B A added.
+  int64_t frozen = 0, adapted = 0;
 
   int64_t numbers() const { return bounds[kSegments]; }
   int64_t gates() const { return numbers() - bounds[static_cast<size_t>(Segment::kGateBias)]; }

@@ -156,6 +156,7 @@ void TrainedWeights::make_leaves(const NamedTensors& start) {
 
 const Transformer& TrainedWeights::pass_model() {
   if (!options_.lora) return *model_;
+  model_.reset();  // the last pass's sums go before this one's come
   NamedTensors adapted_parameters;
   for (const auto& [name, tensor] : parameters_)
     adapted_parameters.emplace_back(

@@ -5,7 +5,7 @@
 // The model computes with leaves that are views: of the master itself in float32, of a bfloat16 copy
 // otherwise (refresh() copies, collect_gradients() adds the copy's gradients to the float32 ones). Gate
 // biases and idle scores are float32 always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B
-// A, and the model's own weights are frozen.
+// A and the parameters of modules that are trained whole; the model's other weights are frozen.
 // Ranks share the numbers before the gates (shards.h), each with moments for its share alone. What else is
 // whole follows from what the model computes with:
 //   float32   masters and gradients are whole, since leaves are views of them; a rank's own pieces count
@@ -66,7 +66,7 @@ class TrainedWeights {
   const std::vector<TrainedTensor>& tensors() const { return plan_.tensors; }
   Tensor master(const TrainedTensor& tensor) const;  // in its shape; of a rank that has it
 
-  // The whole model as float32 on the CPU; LoRA's parts (named tensors and gate biases) where there are any.
+  // The whole model as float32 on the CPU; of LoRA all that is trained: its parts, whole modules, gates.
   // `trained`: all numbers in the order of their offsets (gather_masters), where masters are not whole.
   NamedTensors export_parameters(const Tensor& trained = {}) const;
   NamedTensors export_adapter(const Tensor& trained = {}) const;

@@ -55,6 +55,12 @@ TEST(BadInput, TrainingOptionsThatMakeNoRun) {
   refuse({"--steps", "3", "--gate", "hope"}, "hope");
   refuse({"--steps", "3", "--full", "--lora", "4"}, "--full and --lora together");
   refuse({"--steps", "3", "--lora", "4", "--lora-targets", "q_proj"}, "no module is called 'q_proj'");
+  refuse({"--steps", "3", "--lora-full", "attention"}, "--lora-full without --lora");
+  refuse({"--steps", "3", "--full", "--lora-full", "attention"}, "--lora-full without --lora");
+  refuse({"--steps", "3", "--lora", "4", "--lora-full", "q_proj"}, "no module is called 'q_proj'");
+  refuse({"--steps", "3", "--lora", "4", "--lora-full", "attention,mlp"}, "no module is left for low ranks");
+  refuse({"--steps", "3", "--lora", "4", "--lora-targets", "attention", "--lora-full", "attention"},
+         "no module is left for low ranks");
   refuse({"--steps", "3", "--warmup", "0.9"}, "overlap");
   refuse({"--steps", "3", "--target-loss", "3", "--tolerance", "0.1"}, "--tolerance");
   refuse({"--steps", "3", "--target", "hope"}, "hope");

@@ -77,8 +77,10 @@ TEST(Ranks, TwoTrainTheModelOfOneProcess) {
 TEST(Ranks, TwoTrainTheModelOfOneProcessInBfloat16) {
   const ScratchFolder scratch;
   write_small_model(scratch);
-  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{}, {"--lora", "4"}}) {
-    const std::string out = how.empty() ? "full" : "lora";
+  const std::vector<std::vector<std::string>> ways = {
+      {}, {"--lora", "4"}, {"--lora", "4", "--lora-full", "attention"}};
+  for (const std::vector<std::string>& how : ways) {
+    const std::string out = "way" + std::to_string(how.size());
     std::vector<std::string> more = {"--dtype", "bf16", "--steps", "6"}, alone = {"--accumulate", "2"};
     more.insert(more.end(), how.begin(), how.end());
     alone.insert(alone.end(), more.begin(), more.end());

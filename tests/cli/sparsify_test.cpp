@@ -150,5 +150,70 @@ TEST(Sparsify, AnAdapterOpensWithItsBase) {
   }
 }
 
+TEST(Sparsify, AttentionInFullAndTheRestLowRankIsAnAdapterToo) {
+  const ScratchFolder scratch;
+  write_documents(scratch);
+  const std::vector<std::string> options = {"--steps", "4", "--lora", "4", "--lora-full", "attention"};
+  const ProgramResult result = run_openwork(sparsify(scratch, "mixed", options));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "mixed/report.json"));
+  EXPECT_EQ(report.at("options").at("lora_full"), nlohmann::json({"attention"}));
+  EXPECT_EQ(report.at("options").at("learning_rate"), 3e-4);
+  const nlohmann::json config = nlohmann::json::parse(read_file(scratch / "mixed/adapter_config.json"));
+  EXPECT_EQ(config.at("modules_to_save"), nlohmann::json({"attn.c_proj", "c_attn"}));
+  EXPECT_EQ(config.at("target_modules"), nlohmann::json({"c_fc", "mlp.c_proj"}));
+
+  const std::string pair = "openwork-8m+" + (scratch / "mixed"),
+                    shard = scratch / "mixed/data/held_out.safetensors";
+  const auto loss_of = [&](const std::string& name) {
+    const ProgramResult eval =
+        run_openwork({"eval", name, "--data", shard, "--context", "64", "--blocks", "4", "--json", "-",
+                      "--quiet", "--device", "cpu", "--threads", "1"});
+    EXPECT_EQ(eval.exit_code, 0) << name << "\n" << eval.err;
+    return eval.json().at("models").at(0).at("nats_per_token").get<double>();
+  };
+  const double reported = report.at("sparse").at("nats_per_token");
+  EXPECT_NEAR(loss_of(pair), reported, 1e-9);
+  EXPECT_NEAR(loss_of(scratch / "mixed"), reported, 1e-9);
+  // Pruned, it is a whole model without its base.
+  const ProgramResult pruned =
+      run_openwork({"prune", pair, "--data", shard, "--context", "64", "--blocks", "4", "--out",
+                    scratch / "pruned", "--quiet", "--device", "cpu", "--threads", "1"});
+  ASSERT_EQ(pruned.exit_code, 0) << pruned.err;
+  EXPECT_NEAR(loss_of(scratch / "pruned"), reported, 1e-6);
+
+  // It is part of what a run is: a state of other modules is another run's, one without them as it always was.
+  expect_refusal(
+      sparsify(scratch, "mixed",
+               {"--steps", "4", "--lora", "4", "--lora-full", "c_attn", "--lr", "3e-4", "--resume"}),
+      "lora_full is [\"c_attn\"], but the run to resume has [\"attention\"]");
+  expect_refusal(sparsify(scratch, "mixed", {"--steps", "4", "--lora", "4", "--lr", "3e-4", "--resume"}),
+                 "lora_full is null");
+}
+
+TEST(Sparsify, SaysWhatItWouldTakeAndDoesNothingElse) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const std::vector<std::string> options = {"--lora", "4", "--lora-full", "attention"};
+  std::vector<std::string> asked = options;
+  asked.insert(asked.end(), {"--memory", "--json", "-"});
+  const ProgramResult said = run_openwork(small_run(scratch, "out", asked));
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_FALSE(fs::exists(scratch.path() / "out"));
+  ASSERT_EQ(run_openwork(small_run(scratch, "out", options)).exit_code, 0);
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "out/report.json")),
+                       predicted = report.at("sparse").at("training").at("memory").at("predicted");
+  for (const char* part : {"weights", "gradients", "moments", "activations", "closing"})
+    EXPECT_EQ(said.json().at("memory").at(part), predicted.at(part)) << part;
+  // Of a GPU that is not here, too: less than all weights take.
+  const auto on_gpu = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--memory", "--device", "cuda", "--json", "-"});
+    return run_openwork(small_run(scratch, "gpu", more)).json().at("memory");
+  };
+  EXPECT_LT(on_gpu(options).at("moments"), on_gpu({}).at("moments"));
+  EXPECT_GT(on_gpu(options).at("moments"), on_gpu({"--lora", "4"}).at("moments"));
+  EXPECT_FALSE(fs::exists(scratch.path() / "gpu"));
+}
+
 }  // namespace
 }  // namespace openwork

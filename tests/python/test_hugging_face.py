@@ -226,6 +226,58 @@ def test_an_adapter_of_peft_opens_in_the_program(tmp_path, program_logits):
         torch.testing.assert_close(openwork.load(pair)(ids).logits, logits, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize(("name", "whole", "low"), [("llama", ["q_proj", "k_proj", "o_proj"], ["v_proj", "down_proj"]), ("gpt2", ["c_attn", "attn.c_proj"], ["c_fc"])])
+def test_an_adapter_of_peft_with_whole_modules_opens_in_the_program(name, whole, low, tmp_path, program_logits):
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    torch.manual_seed(0)
+    model = set_gates(openwork.add_gates(open_fixture(name)))
+    conv = name == "gpt2"
+    settings = peft.LoraConfig(r=4, target_modules=low, modules_to_save=whole, fan_in_fan_out=conv, init_lora_weights=False)
+    adapted = peft.get_peft_model(model, settings).eval()
+    with torch.no_grad():
+        for key, parameter in adapted.named_parameters():
+            if "modules_to_save" in key:
+                parameter.add_(0.05 * torch.randn(parameter.shape))
+    openwork.save(adapted, tmp_path / "adapter")
+    ids = golden(name)["input_ids"]
+    with torch.no_grad():
+        logits = adapted(ids).logits
+    assert (logits - open_fixture(name)(ids).logits).abs().max() > 0.01
+    torch.testing.assert_close(logits, program_logits(f"{DATA / name}+{tmp_path / 'adapter'}", ids), atol=1e-4, rtol=0)
+    again = openwork.load_adapter(open_fixture(name), tmp_path / "adapter")
+    with torch.no_grad():
+        torch.testing.assert_close(again(ids).logits, logits, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("modules", ["attention", "h.1.attn.c_attn,mlp.c_proj"])
+def test_whole_modules_of_the_program_are_those_that_peft_writes(modules, tmp_path, program_logits):
+    """`--lora-full`: PEFT opens the folder, computes the program's logits, and saves the same tensors under the same names."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    run, base = tmp_path / "run", openwork.load("openwork-8m")
+    before = {key: tensor.clone() for key, tensor in base.named_parameters()}
+    data = ["--data", DATA / "held_out.txt", "--held-out", "0.2", "--context", 32, "--batch-tokens", 64]
+    run_program("sparsify", "openwork-8m", *data, "--steps", 3, "--lora", 4, "--lora-full", modules, "--device", "cpu", "--quiet", "--out", run)
+    adapted = openwork.load_adapter(base, run)
+    ids = torch.arange(40)[None] * 17
+    with torch.no_grad():
+        logits = adapted(ids).logits
+    torch.testing.assert_close(logits, program_logits(f"openwork-8m+{run}", ids), atol=2e-3, rtol=0)
+
+    written = load_file(run / "adapter_model.safetensors")
+    ours = {key: tensor for key, tensor in written.items() if not key.endswith((".gate_bias", ".gate_idle"))}
+    peft_own = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    assert peft_own.keys() == ours.keys()
+    for key, tensor in ours.items():
+        assert torch.equal(peft_own[key], tensor), key
+    whole = [key for key in ours if "lora_" not in key]
+    assert any(key.endswith("attn.c_attn.weight") for key in whole) and any(key.endswith(".bias") for key in whole)
+    for key in whole:
+        assert not torch.equal(ours[key], before[key.removeprefix("base_model.model.")]), key
+    merged = adapted.merge_and_unload()
+    with torch.no_grad():
+        torch.testing.assert_close(merged(ids).logits, logits, atol=1e-4, rtol=0)
+
+
 def test_an_adapter_of_the_program_opens_in_peft(tmp_path, program_logits):
     pytest.importorskip("peft", reason="peft is not installed")
     data = ["--data", DATA / "held_out.txt", "--held-out", "0.2", "--context", 32, "--batch-tokens", 64]

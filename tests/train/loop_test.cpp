@@ -71,10 +71,7 @@ TEST_F(TrainingLoop, ClosesEdgesAndTellsTheStory) {
 }
 
 TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBits) {
-  for (const bool lora : {false, true}) {
-    const std::optional<LoraOptions> options_of_lora =
-        lora ? std::optional(LoraOptions{2, 4, {"attention"}}) : std::nullopt;
-    const std::string name = lora ? "lora" : "full";
+  for (const auto& [name, options_of_lora] : ways_to_train()) {
     TinyRun whole(folder_, options_of_lora), first(folder_, options_of_lora),
         second(folder_, options_of_lora);
     whole.run(tiny_options(folder_ / (name + "-whole")));

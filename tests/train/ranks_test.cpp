@@ -210,9 +210,8 @@ class LoopOverRanks : public testing::Test {
 TEST_F(LoopOverRanks, TheyEndAtTheBitsOfOneProcessInAsManyPasses) {
   for (const int count : {2, 3, 4}) {
     for (const auto dtype : {at::kFloat, at::kBFloat16}) {
-      for (const bool lora : {false, true}) {
-        const auto of_lora = lora ? std::optional(LoraOptions{2, 4, {"attention"}}) : std::nullopt;
-        const std::string name = fmt::format("{}-{}-{}", count, c10::toString(dtype), lora ? "lora" : "full");
+      for (const auto& [way, of_lora] : ways_to_train()) {
+        const std::string name = fmt::format("{}-{}-{}", count, c10::toString(dtype), way);
         LoopOptions options = tiny_options(folder_ / "x", 6);
         options.batch = 12;
         dtype_ = dtype, chunk_bytes_ = count == 3 ? 4096 : ShardPlan::kChunkBytes, learn_bias_ = count != 4;
@@ -283,10 +282,9 @@ TEST_F(LoopOverRanks, TheNormOfAGradientIsTheSameOnAnyNumber) {
 }
 
 TEST_F(LoopOverRanks, TwoEndAtTheBitsOfOneProcessInTwoPasses) {
-  for (const bool lora : {false, true}) {
-    const auto of_lora = lora ? std::optional(LoraOptions{2, 4, {"attention"}}) : std::nullopt;
+  for (const auto& [way, of_lora] : ways_to_train()) {
     LoopOptions options = tiny_options(folder_ / "x");
-    const std::string name = lora ? "lora-" : "full-";
+    const std::string name = way + "-";
     const at::Tensor shared = train(2, options, name + "shared", of_lora);
     options.accumulate = 2;
     const at::Tensor alone = train(1, options, name + "alone", of_lora);

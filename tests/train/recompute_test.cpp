@@ -39,7 +39,7 @@ TEST_P(RecomputedLayers, GiveTheSameGradientsToTheBit) {
   for (const bool lora : {false, true}) {
     WeightOptions options;
     options.learn_bias = true;
-    if (lora) options.lora = LoraOptions{2, 4, {"all"}};
+    if (lora) options.lora = LoraOptions{2, 4, {"all"}, {"attention"}};
     const StartingPoint start = put_gates(base, GateKind::kLogprob, 2.0);
     const Gradients plain = compute_gradients(start, options, tokens, false);
     const Gradients again = compute_gradients(start, options, tokens, true);

@@ -39,6 +39,13 @@ inline LoopOptions tiny_options(const std::filesystem::path& folder, int64_t ste
   return options;
 }
 
+// What may be trained, by name: all weights, low ranks of some, or some whole and low ranks of the others.
+inline std::vector<std::pair<std::string, std::optional<LoraOptions>>> ways_to_train() {
+  return {{"full", {}},
+          {"lora", LoraOptions{2, 4, {"attention"}}},
+          {"mixed", LoraOptions{2, 4, {"all"}, {"attention"}}}};
+}
+
 struct TinyRun {
   // `more`: dtype, share of ranks, whether biases are learned.
   explicit TinyRun(const TestFolder& folder, std::optional<LoraOptions> lora = std::nullopt,

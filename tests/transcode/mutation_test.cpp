@@ -85,7 +85,7 @@ TEST(ChangedFile, AnAdapter) {
   const TestFolder folder;
   const StartingPoint start = put_gates(load_model("tests/data/llama"), GateKind::kScore, 1.0, {});
   WeightOptions options;
-  options.lora = LoraOptions{3, 6, {"all"}};
+  options.lora = LoraOptions{3, 6, {"all"}, {"q_proj"}};
   const TrainedWeights weights(start.config, start.parameters, options);
   save_adapter(folder / "adapter", weights.config(), *options.lora, weights.export_adapter(), "llama");
   const auto read = [&] { load_adapted_model("tests/data/llama", folder / "adapter"); };
