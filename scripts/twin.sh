@@ -10,6 +10,7 @@
 #   LIMIT=540   seconds, then a checkpoint is written and the script ends with 130; the same command goes on
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/parts.sh
 [ $# -ge 3 ] && [[ $1 == sparse || $1 == control ]] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 kind=$1 base=$2 out=$3
 shift 3
@@ -18,26 +19,6 @@ openwork=${OPENWORK:-build/openwork} device=${DEVICE:-auto} blocks=${BLOCKS:-128
 measured=$out/measured
 context=(${CONTEXT:+--context "$CONTEXT"})
 mkdir -p "$measured"
-
-# limited COMMAND...: interrupted where the time is up, which every long verb survives.
-limited() {
-  local left=$((${LIMIT:-1000000000} - SECONDS))
-  [ "$left" -gt 0 ] || exit 130
-  timeout --foreground --signal INT "$left" "$@"
-}
-
-# part FILE COMMAND...: once; what it printed stays beside FILE.
-part() {
-  local file=$1 start=$SECONDS code=0
-  shift
-  [ -s "$file" ] && return 0
-  limited "$@" >"${file%.*}.txt" 2>"${file%.*}.log" || code=$?
-  case $code in
-    0) echo "$(basename "$file"): $((SECONDS - start)) s" >&2 ;;
-    1 | 2) echo "$(basename "$file"): $(tail -n 1 "${file%.*}.log")" >&2 ;;
-    *) exit 130 ;;
-  esac
-}
 
 if [ ! -s "$out/report.json" ]; then
   options=(--data "${data[@]}" --held-out "${HELD_OUT:?HELD_OUT names the held-out text}" --held-out-blocks "$blocks" "${context[@]}")
@@ -59,14 +40,8 @@ if wants suite; then
     --json "$measured/suite.json" --out "$measured/suite.svg"
 fi
 if wants circuits; then
-  for task in ${TASKS:-copy ioi greater-than opposite docstring}; do
-    for level in ${LEVELS:-head attention-edge graph-edge}; do
-      greedy=()
-      [ "$level" != head ] || greedy=(--greedy)
-      part "$measured/$task-$level.json" "$openwork" circuit "$out" --task "$task" --level "$level" "${greedy[@]}" \
-        --seeds "${SEEDS:-3}" --prompts "${PROMPTS:-24}" --device "$device" --json "$measured/$task-$level.json"
-    done
-  done
+  read -r -a tasks <<<"${TASKS:-copy ioi greater-than opposite docstring}"
+  LIMIT=$((${LIMIT:-1000000000} - SECONDS)) scripts/circuits.sh - - "$out" "$measured" "${tasks[@]}"
 fi
 if wants trace; then
   part "$measured/trace.json" "$openwork" trace "$base" "$out" "The opposite of 'large' is '" --target small --from large \
