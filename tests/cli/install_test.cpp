@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "cli/command.h"
+#include "sanitized.h"
 
 namespace openwork {
 namespace {
@@ -9,9 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(Install, TheInstalledCopyRuns) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "a sanitizer looks for the libraries in the program's place";
-#endif
+  if (kAddressSanitizer) GTEST_SKIP() << "a sanitizer looks for the libraries in the program's place";
   const fs::path build = fs::absolute(program_path()).parent_path();
   if (!fs::exists(build / "cmake_install.cmake")) GTEST_SKIP() << "no build folder at " << build;
   const ScratchFolder scratch;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cli/command.h"
+#include "sanitized.h"
 
 namespace openwork {
 namespace {
@@ -80,9 +81,7 @@ TEST(Loading, OpensTorchOnlyForVerbsThatNeedIt) {
 }
 
 TEST(Loading, SaysInOneLineThatItsLibraryIsMissing) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "a sanitizer looks for the libraries in the program's place";
-#endif
+  if (kAddressSanitizer) GTEST_SKIP() << "a sanitizer looks for the libraries in the program's place";
   const ScratchFolder alone;
   fs::copy_file(program_path(), alone / "openwork");
   const std::string said = output_of("'" + (alone / "openwork") + "' inspect openwork-8m 2>&1; true");

@@ -7,6 +7,7 @@
 
 #include "cli/training_command.h"
 #include "io/safetensors.h"
+#include "sanitized.h"
 
 namespace openwork {
 namespace {
@@ -14,12 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
-
-#ifdef __SANITIZE_ADDRESS__
-constexpr int kTimes = 4;  // a sanitizer's own part
-#else
-constexpr int kTimes = 1;
-#endif
 
 // expect_refusal, and what the refusal may cost: the program with torch opened has 130 MB of its own.
 void expect_cheap_refusal(const ScratchFolder& scratch, const Words& arguments, const std::string& message) {
@@ -34,8 +29,8 @@ void expect_cheap_refusal(const ScratchFolder& scratch, const Words& arguments, 
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
-  EXPECT_LT(seconds(usage.ru_utime) + seconds(usage.ru_stime), 2 * kTimes) << err;
-  EXPECT_LT(usage.ru_maxrss, 200 * 1024 * kTimes) << err;  // KB
+  EXPECT_LT(seconds(usage.ru_utime) + seconds(usage.ru_stime), 2 * kStretch) << err;
+  EXPECT_LT(usage.ru_maxrss, 200 * 1024 * kStretch) << err;  // KB
 }
 
 // A copy of a small model, with one file replaced.

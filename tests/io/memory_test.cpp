@@ -1,6 +1,7 @@
 // Opening is not reading: a file far larger than what the test may use opens without its weights being held.
 #include "io/safetensors.h"
 #include "io/test_files.h"
+#include "sanitized.h"
 
 namespace openwork {
 namespace {
@@ -34,9 +35,7 @@ TEST(Memory, DoesNotGrowWhenALargeFileIsOpened) {
 }
 
 TEST(Memory, IsGivenBackWhenAnEntryIsReleased) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer keeps a shadow of what was read";
-#endif
+  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer keeps a shadow of what was read";
   if (!std::filesystem::exists("/proc/self/statm")) GTEST_SKIP() << "no /proc on this system";
   const TestFolder folder;
   const auto file = open_weights(write_huge(folder));

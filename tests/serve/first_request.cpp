@@ -1,8 +1,8 @@
 // httplib makes tables at the first request that it reads, under a guard that ThreadSanitizer does not see: httplib is not
 // compiled with it. So one request is served, and its server's threads are waited for, before any test starts.
-#ifdef __SANITIZE_THREAD__
 #include <gtest/gtest.h>
 
+#include "sanitized.h"
 #include "serve/served.h"
 
 namespace openwork::serve {
@@ -15,8 +15,8 @@ class FirstRequest : public testing::Environment {
   }
 };
 
-const testing::Environment* const kFirst = testing::AddGlobalTestEnvironment(new FirstRequest);
+const testing::Environment* const kFirst =
+    kThreadSanitizer ? testing::AddGlobalTestEnvironment(new FirstRequest) : nullptr;
 
 }  // namespace
 }  // namespace openwork::serve
-#endif

@@ -12,20 +12,9 @@
 #include <thread>
 #include <vector>
 
-namespace openwork::serve {
+#include "sanitized.h"
 
-// A sanitizer keeps what was freed for a while, and more for itself: it is given more room.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-#else
-inline constexpr bool kSanitized = false;
-#endif
+namespace openwork::serve {
 
 inline double resident_megabytes() {
   std::ifstream file("/proc/self/statm");
@@ -69,6 +58,7 @@ inline void flood(const Turn& take_turn) {
   std::fflush(stdout);  // or a test that forks later says it again
   EXPECT_EQ(errors, 0);
   EXPECT_GE(turns, 2 * kClients);
+  // A sanitizer keeps what was freed for a while, and more for itself: it is given more room.
   EXPECT_LT(after, before * 1.2 + (kSanitized ? 120 : 20));
 }
 
