@@ -48,9 +48,10 @@ void follow_features(const TraceState& state, const Held& held, Taps& taps) {
               [&transcoder = transcoders.layers[n], &frozen, pass, held, n](const Tensor& x) {
                 const Tensor was = encode(transcoder, frozen.mlp_in);  // [T, F]
                 Tensor& input = pass->inputs[n] = x - frozen.mlp_in;
-                pass->features[n] = held.nodes    ? at::zeros_like(was)
-                                    : held.active ? at::matmul(input, transcoder.encoder.t()) * (was != 0)
-                                                  : encode(transcoder, x) - was;
+                pass->features[n] = held.nodes ? at::zeros_like(was)
+                                    : held[Following::kFeatures]
+                                        ? at::matmul(input, transcoder.encoder.t()) * (was != 0)
+                                        : encode(transcoder, x) - was;
               });
     taps.replace({Site::kMlpOut, layer}, [&transcoders, &frozen, pass, n](const Tensor& x) {
       const Tensor moved = decode_layer(transcoders, n, pass->features, pass->inputs);
@@ -79,16 +80,16 @@ void hold(const TraceState& state, const Held& held, Taps& taps) {
   const FrozenRun& run = state.run;
   for (int64_t l = 0; l < run.config().layers; ++l) {
     const FrozenLayer& layer = run.layer(l);
-    if (held.norms) {
+    if (held[Following::kNorms]) {
       hold_site(taps, {Site::kNorm1Scale, l}, layer.scale);
       hold_site(taps, {Site::kNorm2Scale, l}, layer.mlp_scale);
     }
-    if (held.patterns) hold_site(taps, {Site::kPattern, l}, layer.pattern);
-    if (held.active && run.config().clip_qkv) hold_clipping(run, l, taps);
-    if (state.transcoders == nullptr && held.active) hold_mlp(run, l, held.nodes, taps);
+    if (held[Following::kPatterns]) hold_site(taps, {Site::kPattern, l}, layer.pattern);
+    if (held[Following::kFeatures] && run.config().clip_qkv) hold_clipping(run, l, taps);
+    if (state.transcoders == nullptr && held[Following::kFeatures]) hold_mlp(run, l, held.nodes, taps);
   }
   if (state.transcoders != nullptr && held.replaced) follow_features(state, held, taps);
-  if (held.final_norm) hold_site(taps, {Site::kFinalScale, -1}, run.final_scale);
+  if (held[Following::kFinalNorm]) hold_site(taps, {Site::kFinalScale, -1}, run.final_scale);
 }
 
 }  // namespace openwork

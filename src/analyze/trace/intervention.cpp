@@ -122,24 +122,6 @@ void add_changes(const Changes& changes, int64_t layers, Taps& taps) {
   }
 }
 
-// One more thing follows.
-void release(Following step, Held& held) {
-  switch (step) {
-    case Following::kFinalNorm:
-      held.final_norm = false;
-      return;
-    case Following::kNorms:
-      held.norms = false;
-      return;
-    case Following::kFeatures:
-      held.active = false;
-      return;
-    case Following::kPatterns:
-      held.patterns = false;
-      return;
-  }
-}
-
 // The first target's logit of each run: [B], on the CPU.
 Tensor read_logits(const TraceState& state, size_t runs, const Taps& taps) {
   ForwardOptions options;
@@ -168,12 +150,12 @@ void measure_changes(const TraceState& state, const Changes& changes, TraceInter
   measure({.nodes = true}, [](TraceIntervention& one) -> double& { return one.frozen; });
   Held held;
   for (const Following step : kFollowings) {
-    release(step, held);
+    held[step] = false;
     measure(held, [step](TraceIntervention& one) -> double& { return one.by(step); });
   }
   held.replaced = false;
   measure(held, [](TraceIntervention& one) -> double& { return one.measured; });
-  held.patterns = true;
+  held[Following::kPatterns] = true;
   measure(held, [](TraceIntervention& one) -> double& { return one.patterns_held; });
 }
 
