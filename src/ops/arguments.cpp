@@ -115,15 +115,24 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
   check_like(log_sum_exp, "log_sum_exp", q);
 }
 
-int64_t slope_width(const at::Tensor& q) {
-  if (q.scalar_type() != at::kBFloat16 && q.scalar_type() != at::kHalf) return 0;
-  const int64_t d = q.sym_size(3).guard_int(__FILE__, __LINE__);
+int64_t slope_width(at::ScalarType dtype, const c10::SymInt& head_size) {
+  if (dtype != at::kBFloat16 && dtype != at::kHalf) return 0;
+  const int64_t d = head_size.guard_int(__FILE__, __LINE__);
   if (d > 32 && d <= 64) return 64;
   return d > 96 && d <= 128 ? 128 : 0;
 }
 
+int64_t slope_width(const at::Tensor& q) {
+  return slope_width(q.scalar_type(), q.sym_size(3));
+}
+
+bool wants_slopes(at::DeviceType device, GateKind gate, at::ScalarType dtype, const c10::SymInt& head_size) {
+  return device == at::kCUDA && (gate == GateKind::kLogprob || gate == GateKind::kIdle) &&
+         slope_width(dtype, head_size) > 0;
+}
+
 bool wants_slopes(const at::Tensor& q, std::string_view gate) {
-  return q.is_cuda() && gate_of(gate) != GateKind::kScore && slope_width(q) > 0;
+  return wants_slopes(q.device().type(), gate_of(gate), q.scalar_type(), q.sym_size(3));
 }
 
 std::tuple<at::Tensor, at::Tensor> make_slopes(const at::Tensor& q, bool sampled, bool keep) {

@@ -57,10 +57,12 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
 //   slope_rows  [B, H, T, slope_width] in q's dtype, where gates are sampled
 //   slope_sums  [B, H, T] float32
 // [0] where they are not kept. A backward pass that is given none does without.
-// True where a kernel wants them: on a GPU, for logprob and idle. (A GPU whose kernels do not fills neither; the
-// sizes are the same, so that a graph compiled without looking at the GPU is right.)
+// True where a kernel wants them: on a GPU, for logprob and idle, of some dtypes and head sizes. (A GPU whose kernels do
+// not fills neither; the sizes are the same, so that a graph compiled without looking at the GPU is right.)
+bool wants_slopes(at::DeviceType device, GateKind gate, at::ScalarType dtype, const c10::SymInt& head_size);
 bool wants_slopes(const at::Tensor& q, std::string_view gate);
 // The head size that the kernels which keep slopes pad q's to; 0 where there are none.
+int64_t slope_width(at::ScalarType dtype, const c10::SymInt& head_size);
 int64_t slope_width(const at::Tensor& q);
 // Room for them, or two of [0].
 std::tuple<at::Tensor, at::Tensor> make_slopes(const at::Tensor& q, bool sampled, bool keep);

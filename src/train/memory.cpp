@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "model/architecture.h"
+#include "ops/arguments.h"
 #include "ops/prediction_loss.h"
 #include "train/in_flight.h"
 
@@ -29,13 +30,13 @@ int64_t parameter_count(const ModelConfig& config) {
 }
 
 // What autograd keeps of a token in one layer: the block's input, two normalised ones, what attention gives,
-// q, k, v and the MLP's inner numbers (gelu's in and out; with a gate one more); on a GPU also the slopes of
-// gates that compare keys (docs/operator.md). It is what the H200's peaks come to (docs/scale.md).
-int64_t kept_of_layer(const ModelConfig& config, const at::Device& device) {
+// q, k, v and the MLP's inner numbers (gelu's in and out; with a gate one more); where kernels want them also the
+// slopes of gates (docs/operator.md). It is what the H200's peaks come to (docs/scale.md).
+int64_t kept_of_layer(const ModelConfig& config, const WeightOptions& weights) {
   const int64_t heads = config.heads * config.head_size, kv = config.kv_heads * config.head_size;
-  const bool slopes =
-      device.is_cuda() && (config.gate == GateKind::kLogprob || config.gate == GateKind::kIdle);
-  return 4 * config.width + (slopes ? 2 : 1) * heads + 2 * kv + (config.gated_mlp ? 3 : 2) * config.inner;
+  const bool slopes = wants_slopes(weights.device.type(), config.gate, weights.dtype, config.head_size);
+  const int64_t slope_rows = slopes ? config.heads * slope_width(weights.dtype, config.head_size) : 0;
+  return 4 * config.width + heads + slope_rows + 2 * kv + (config.gated_mlp ? 3 : 2) * config.inner;
 }
 
 bool distils(const ModelConfig& config, const LoopOptions& loop) {
@@ -46,7 +47,7 @@ int64_t activation_bytes(const ModelConfig& config, const WeightOptions& weights
                          int64_t context) {
   int64_t rows = loop.batch / loop.ranks->count() / loop.accumulate;
   if (!loop.lengths.empty()) rows = std::max<int64_t>(1, rows / static_cast<int64_t>(loop.lengths.size()));
-  const int64_t of_layer = kept_of_layer(config, weights.device);
+  const int64_t of_layer = kept_of_layer(config, weights);
   const int64_t kept = weights.recompute ? config.layers * config.width + of_layer : config.layers * of_layer;
   const auto narrow = static_cast<int64_t>(c10::elementSize(weights.dtype));
   const int64_t tokens = rows * context, matrix = config.vocabulary * config.width;

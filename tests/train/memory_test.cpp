@@ -63,5 +63,28 @@ TEST(Memory, OfAPassIsNearWhatIsSaid) {
   }
 }
 
+// The operator keeps slopes for some gates, dtypes and head sizes (ops/arguments.h), padded to its kernels' own size.
+TEST(Memory, CountsSlopesWhereTheOperatorKeepsThem) {
+  ModelConfig config = wide_vocabulary(512, false);
+  LoopOptions loop;
+  loop.batch = 8;
+  WeightOptions options;
+  const auto said = [&](GateKind gate) {
+    config.gate = gate;
+    return predict_memory(config, options, loop, 256).activations;
+  };
+  const auto slopes = [&](int64_t head_size, at::ScalarType dtype, const char* device) {
+    config.head_size = head_size;
+    options.dtype = dtype, options.device = at::Device(device);
+    return said(GateKind::kIdle) - said(GateKind::kScore);
+  };
+  const int64_t rows = 8 * 256 * config.layers * config.heads;
+  EXPECT_EQ(slopes(64, at::kBFloat16, "cuda:0"), rows * 64 * 2);
+  EXPECT_EQ(slopes(48, at::kBFloat16, "cuda:0"), rows * 64 * 2) << "padded";
+  EXPECT_EQ(slopes(16, at::kBFloat16, "cuda:0"), 0) << "no kernel of this size keeps them";
+  EXPECT_EQ(slopes(64, at::kFloat, "cuda:0"), 0) << "nor of this dtype";
+  EXPECT_EQ(slopes(64, at::kBFloat16, "cpu"), 0);
+}
+
 }  // namespace
 }  // namespace openwork
