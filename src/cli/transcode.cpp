@@ -171,7 +171,7 @@ void add_transcode_verb(CLI::App& app) {
   add_transcoder_options(*verb, *options);
   add_run_options(*verb, options->training);
   verb->get_option("--data")->required(false);
-  verb->get_option("--out")->required(false);
+  verb->get_option("--out")->required(false)->type_name("DIR, FILE with --measure");
   add_common_options(*verb, options->training.common);
   verb->footer(
       "Ends with explained variance, active and dead features per layer, and the model's loss with all MLPs "

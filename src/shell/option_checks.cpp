@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "base/error.h"
 #include "io/write_error.h"
@@ -29,6 +30,14 @@ std::string kind_of(const CLI::Option& option) {
   return name.substr(0, name.find(':'));  // what follows describes checks
 }
 
+// By its type name: DIR is a folder, anything else a file; "DIR, FILE with --other" a file where --other is given.
+bool is_folder(const CLI::App& verb, const CLI::Option& option) {
+  constexpr std::string_view kUnless = "DIR, FILE with ";
+  const std::string kind = kind_of(option);
+  if (!kind.starts_with(kUnless)) return kind == "DIR";
+  return verb.get_option(kind.substr(kUnless.size()))->results().empty();
+}
+
 // Fails unless files can be made in the folder.
 void check_folder(const fs::path& folder, const std::string& given) {
   std::error_code error;
@@ -38,20 +47,21 @@ void check_folder(const fs::path& folder, const std::string& given) {
 }
 
 // Whether the path lies in the folder that the verb itself will make.
-bool lies_in(const fs::path& path, const CLI::Option* out) {
-  if (out == nullptr || kind_of(*out) != "DIR" || out->results().empty()) return false;
+bool lies_in_output(const fs::path& path, const CLI::App& verb) {
+  const CLI::Option* const out = verb.get_option_no_throw("--out");
+  if (out == nullptr || out->results().empty() || !is_folder(verb, *out)) return false;
   const fs::path folder = fs::absolute(out->results().front()).lexically_normal() / "";
   return (fs::absolute(path).lexically_normal().string() + "/").starts_with(folder.string());
 }
 
-void check_output_file(const std::string& given, const CLI::Option* out) {
+void check_output_file(const std::string& given, const CLI::App& verb) {
   if (given == "-") return;
   if (given.empty()) fail_input("an empty output path", "''", "name a file");
   std::error_code error;
   const fs::path path(given), parent = path.has_parent_path() ? path.parent_path() : ".";
   if (fs::is_directory(path, error)) fail_to_write("write the output", given, EISDIR);
   if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return;  // a device or pipe
-  if (!fs::exists(parent, error) && lies_in(path, out)) return;
+  if (!fs::exists(parent, error) && lies_in_output(path, verb)) return;
   check_folder(parent, given);
 }
 
@@ -96,12 +106,6 @@ void check_seed(const std::string& text) {
                "give a whole number from 0 to 18446744073709551615");
 }
 
-// Of the verb that trains into --out DIR and draws into --out FILE: whether it is asked to draw.
-bool draws(const CLI::App& verb, const CLI::Option& option) {
-  const CLI::Option* const measure = verb.get_option_no_throw("--measure");
-  return option.check_name("--out") && measure != nullptr && !measure->results().empty();
-}
-
 // Without words of its own in the help.
 template <typename Check>
 void add_check(CLI::Option& option, Check check) {
@@ -126,10 +130,10 @@ void add_checks(CLI::App& verb, CLI::Option& option) {
   const bool is_output = std::any_of(std::begin(kOutputs), std::end(kOutputs),
                                      [&](const char* each) { return option.check_name(each); });
   if (!is_output) return;
-  add_check(option, [&verb, &option, kind](const std::string& text) {
-    if (kind == "DIR" && !draws(verb, option)) return check_output_folder(text);
+  add_check(option, [&verb, &option](const std::string& text) {
+    if (is_folder(verb, option)) return check_output_folder(text);
     check_distinct(verb, option, text);
-    check_output_file(text, verb.get_option_no_throw("--out"));
+    check_output_file(text, verb);
   });
 }
 

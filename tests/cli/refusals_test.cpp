@@ -212,13 +212,20 @@ TEST(Output, PlacesAreCheckedBeforeAnyWork) {
         Words{"compare", "nowhere", "nowhere", "--json", none},
         Words{"circuit", "nowhere", "--task", "copy", "--out", none},
         Words{"stats", "nowhere", "x", "--csv", none}, Words{"trace", "nowhere", "x", "--graph", none},
-        Words{"run", "nowhere", "x", "--save", none}, Words{"tokenize", "nowhere", "x", "--json", none}}) {
+        Words{"run", "nowhere", "x", "--save", none}, Words{"tokenize", "nowhere", "x", "--json", none},
+        Words{"transcode", "nowhere", "--measure", "x", "--data", "tests/data/held_out.txt", "--out",
+              none}}) {
     expect_refusal(words, "no such folder; " + none);
   }
   expect_refusal({"compare", "nowhere", "nowhere", "--out", scratch / "file/below"}, "is not a folder");
   expect_refusal({"tokenize", "nowhere", "x", "--json", scratch.path().string()},
                  "a folder where an output file");
   EXPECT_FALSE(fs::exists(scratch.path() / "none"));
+  // What is measured is drawn into a file: no other lies in it.
+  const std::string curves = scratch / "curves.svg";
+  expect_refusal({"transcode", "nowhere", "--measure", "x", "--data", "tests/data/held_out.txt", "--out",
+                  curves, "--json", curves + "/x.json"},
+                 "no such folder; " + curves + "/x.json");
   const std::string same = scratch / "same.svg";
   expect_refusal({"heads", "nowhere", "x", "--out", same, "--json", same}, "are the same");
 }
