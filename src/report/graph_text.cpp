@@ -2,16 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iterator>
+
+#include "base/error.h"
 
 namespace openwork {
 namespace {
 
 using Json = nlohmann::json;
 
+double check_finite(double number, const std::string& key) {
+  if (!std::isfinite(number))
+    fail_input(fmt::format("a number of the graph is not finite ({})", printable(key, 60)), "graph",
+               "check the weights of the model that was traced");
+  return number;
+}
+
+// `key` is the name that the value, or the list it is in, has.
+void check_numbers(const Json& value, const std::string& key) {
+  if (value.is_number_float()) check_finite(value.get<double>(), key);
+  if (value.is_array())
+    for (const Json& part : value) check_numbers(part, key);
+  if (value.is_object())
+    for (const auto& [name, part] : value.items()) check_numbers(part, name);
+}
+
 // Bytes of a token need not be UTF-8; they are shown with replacement characters rather than refused.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void add_value(std::string& text, const std::string& key, const Json& value) {
+  check_numbers(value, key);
+  text += dump(value);
 }
 
 void add_heads(std::string& text, const Json& heads) {
@@ -21,7 +45,7 @@ void add_heads(std::string& text, const Json& heads) {
     fmt::format_to(std::back_inserter(text), "{}[{},{},{:.6g}]", text.back() == '[' ? "" : ",",
                    (listed ? share.at(0) : share.at("layer")).get<int64_t>(),
                    (listed ? share.at(1) : share.at("head")).get<int64_t>(),
-                   (listed ? share.at(2) : share.at("weight")).get<double>());
+                   check_finite((listed ? share.at(2) : share.at("weight")).get<double>(), "heads"));
   }
   text += ']';
 }
@@ -33,11 +57,12 @@ void add_link(std::string& text, const Json& link) {
     if (key == "heads")
       add_heads(text, value);
     else if (key == "weight" && value.is_number())
-      fmt::format_to(std::back_inserter(text), "{}", value.get<float>());
+      fmt::format_to(std::back_inserter(text), "{}",
+                     static_cast<float>(check_finite(value.get<float>(), key)));
     else if (key == "other_heads" && value.is_number())
-      fmt::format_to(std::back_inserter(text), "{:.6g}", value.get<double>());
+      fmt::format_to(std::back_inserter(text), "{:.6g}", check_finite(value.get<double>(), key));
     else
-      text += dump(value);
+      add_value(text, key, value);
   }
   text += '}';
 }
@@ -49,7 +74,7 @@ std::string graph_text(const Json& graph) {
   for (const auto& [key, value] : graph.items()) {
     text += fmt::format("{}{}:", text.size() == 1 ? "" : ",", dump(key));
     if (key != "links") {
-      text += dump(value);
+      add_value(text, key, value);
       continue;
     }
     text += '[';

@@ -7,7 +7,8 @@
 
 namespace openwork {
 
-// `graph` is an object with an array of objects under "links". Heads may be written either way.
+// `graph` is an object with an array of objects under "links". Heads may be written either way. Fails (bad input) where one
+// of its numbers is not finite, or a link's weight no float32: JSON has no word for them.
 std::string graph_text(const nlohmann::json& graph);
 
 }  // namespace openwork

@@ -159,24 +159,33 @@ TEST(Results, ThatCannotBeWrittenAreAFailure) {
   }
 }
 
-TEST(Results, ThatAreNotFiniteAreRefused) {
-  const ScratchFolder scratch;
-  const std::string model = copy_model(scratch, "gpt2");
-  // Finite weights whose products are not.
+// The model's weights as `change` makes them, called with each tensor's name, its shape and its numbers.
+void change_weights(
+    const ScratchFolder& scratch, const std::string& model,
+    const std::function<void(const std::string&, const std::vector<int64_t>&, std::vector<float>&)>& change) {
   const auto file = open_weights(model);
   std::vector<std::vector<float>> values;
   std::vector<OutputTensor> tensors;
   for (const TensorEntry& entry : file->entries()) {
     std::vector<float>& numbers = values.emplace_back(static_cast<size_t>(entry.element_count()));
     read_f32(entry, numbers);
-    if (entry.name.ends_with("wte.weight"))
-      for (float& number : numbers) number = 3e38F * (number > 0 ? 1 : -1);
+    change(entry.name, entry.shape, numbers);
   }
   for (size_t n = 0; n < values.size(); ++n)
     tensors.push_back({file->entries()[n].name, DType::kF32, file->entries()[n].shape, bytes_of(values[n])});
   fs::remove(model + "/model.safetensors");
-  write_safetensors(scratch / "overflow.safetensors", tensors, {{"format", "pt"}});
-  fs::rename(scratch / "overflow.safetensors", model + "/model.safetensors");
+  write_safetensors(scratch / "changed.safetensors", tensors, {{"format", "pt"}});
+  fs::rename(scratch / "changed.safetensors", model + "/model.safetensors");
+}
+
+TEST(Results, ThatAreNotFiniteAreRefused) {
+  const ScratchFolder scratch;
+  const std::string model = copy_model(scratch, "gpt2");
+  // Finite weights whose products are not.
+  change_weights(scratch, model, [](const std::string& name, const auto&, std::vector<float>& numbers) {
+    if (!name.ends_with("wte.weight")) return;
+    for (float& number : numbers) number = 3e38F * (number > 0 ? 1 : -1);
+  });
   std::ofstream(scratch / "ids.json") << "[[1, 2, 3]]";
   expect_refusal({"run", model, "--tokens", "1,2,3", "--device", "cpu", "--quiet"}, "not finite");
   expect_refusal({"run", model, "--tokens-file", scratch / "ids.json", "--save", scratch / "out", "--device",
@@ -186,6 +195,29 @@ TEST(Results, ThatAreNotFiniteAreRefused) {
   for (const char* verb : {"heads", "stats", "scatter", "trace"}) {
     expect_refusal({verb, model, "--tokens", "1,2,3", "--device", "cpu", "--quiet"}, "not finite");
   }
+}
+
+// The model's own pass is as it was, but for large logits: values are small, and what reads them large. The way back from the
+// answer meets the large ones first.
+TEST(Results, EffectsThatAreNotFiniteAreNoGraph) {
+  const ScratchFolder scratch;
+  const std::string model = copy_model(scratch, "gpt2");
+  change_weights(scratch, model,
+                 [](const std::string& name, const std::vector<int64_t>& shape, std::vector<float>& numbers) {
+                   const auto width = static_cast<size_t>(shape.back());
+                   for (size_t n = 0; n < numbers.size(); ++n) {
+                     if (name.find("attn.c_attn.") != name.npos && n % width >= width / 3 * 2)
+                       numbers[n] *= 1e-22F;
+                     if (name.ends_with("attn.c_proj.weight") || name.ends_with("ln_f.weight"))
+                       numbers[n] *= 1e22F;
+                   }
+                 });
+  EXPECT_EQ(run_openwork({"run", model, "--tokens", "1,2,3", "--device", "cpu", "--quiet"}).exit_code, 0);
+  expect_refusal({"trace", model, "--tokens", "1,2,3", "--device", "cpu", "--quiet", "--graph",
+                  scratch / "g.json", "--out", scratch / "g.svg"},
+                 "are not finite");
+  EXPECT_FALSE(fs::exists(scratch / "g.json"));
+  EXPECT_FALSE(fs::exists(scratch / "g.svg"));
 }
 
 TEST(Numbers, ThatAreNoneAreRefused) {

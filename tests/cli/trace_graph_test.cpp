@@ -65,6 +65,16 @@ TEST(TraceGraphFile, IsDrawnAgainWithoutTheModel) {
       << R"("nodes": [{"node_id": "0_1_7", "layer": "0", "ctx_idx": 7,)"
       << R"("feature_type": "cross layer transcoder"}], "links": []})";
   expect_refusal({"trace", "--from-graph", scratch / "bad.json", "--out", scratch / "x.svg"}, "position 7");
+  // Numbers that no double, and no float32, holds.
+  std::string graph = read_file(scratch / "g.json");
+  const size_t weight = graph.find("\"weight\":", graph.find("\"links\"")) + 9;
+  for (const auto& [number, message] :
+       {std::pair{"1e999", "not valid JSON"}, std::pair{"1e300", "a weight beyond float32"}}) {
+    std::ofstream(scratch / "large.json")
+        << graph.substr(0, weight) << number << graph.substr(graph.find_first_of(",}", weight));
+    expect_refusal({"trace", "--from-graph", scratch / "large.json", "--graph", scratch / "x.json"}, message);
+  }
+  EXPECT_FALSE(std::filesystem::exists(scratch / "x.json"));
   std::ofstream(scratch / "none.json") << "{}";
   expect_refusal({"trace", "--from-graph", scratch / "none.json", "--out", scratch / "x.svg"},
                  "no attribution graph");

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <random>
 
 #include "base/error.h"
@@ -92,6 +94,32 @@ TEST(GraphText, WritesLinksAndHeadsShortAndTheRestAsItIs) {
         << "of float32, nothing is lost";
   EXPECT_EQ(after.trace.graph.links[2].heads.size(), 2u);
   EXPECT_EQ(graph_text(parse_json(text, "text")), text);
+}
+
+// JSON has no word for them: a file with `inf` in it would open nowhere.
+TEST(GraphText, RefusesNumbersThatAreNotFinite) {
+  const double infinite = std::numeric_limits<double>::infinity(), none = std::nan("");
+  const auto expect_refused = [](const Json& file, const std::string& key) {
+    EXPECT_THAT([&] { graph_text(file); }, testing::ThrowsMessage<Error>(testing::HasSubstr(
+                                               "a number of the graph is not finite (" + key + ")")));
+  };
+  const Json whole = make_file();
+  for (const double bad : {infinite, -infinite, none, 1e300}) {
+    Json file = whole;
+    file["links"][0]["weight"] = bad;
+    expect_refused(file, "weight");
+  }
+  for (const double bad : {infinite, none}) {
+    Json file = whole;
+    file["links"][2]["heads"][0]["weight"] = bad;
+    expect_refused(file, "heads");
+    file = whole, file["links"][2]["other_heads"] = bad;
+    expect_refused(file, "other_heads");
+    file = whole, file["nodes"][2]["activation"] = bad;
+    expect_refused(file, "activation");
+    file = whole, file["metadata"]["openwork"]["query_key"][0]["weights"][1][0] = bad;
+    expect_refused(file, "weights");
+  }
 }
 
 TEST(GraphPruning, TakesNodesOutOfEverythingThatNamesThem) {

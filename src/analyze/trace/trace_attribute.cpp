@@ -9,6 +9,7 @@
 
 #include "analyze/trace/batches_apart.h"
 #include "analyze/trace/trace_state.h"
+#include "base/error.h"
 
 namespace openwork {
 namespace {
@@ -50,6 +51,9 @@ void Attributor::count(const Targets& targets, const std::vector<int64_t>& colum
   const Tensor sums = rows.sum(1, false, at::kDouble).to(at::kCPU);
   for (size_t n = 0; n < columns.size(); ++n) {
     const double value = targets.values[n], sum = sums.const_data_ptr<double>()[n];
+    if (!std::isfinite(sum) || !std::isfinite(value))
+      refuse_effects("effects on " +
+                     (columns[n] < 0 ? "the answer" : state_.sources.node(columns[n]).name()));
     found_.sums.effects =
         std::max(found_.sums.effects, std::abs(sum - value) / std::max(std::abs(value), 1.0));
     found_.values.push_back(value);
@@ -120,6 +124,11 @@ std::vector<std::vector<int64_t>> cut(const std::vector<int64_t>& columns, int64
 }
 
 }  // namespace
+
+void refuse_effects(const std::string& what) {
+  fail_input(what + " are not finite: products of the model's weights overflow float32", "trace",
+             "check the weights");
+}
 
 NodeEffects attribute_nodes(TraceState& state, const std::function<void(int64_t, int64_t)>& advance) {
   const bool on_gpu = state.run.embedding.is_cuda();

@@ -217,15 +217,19 @@ void GraphBuilder::keep_shares(const Tensor& shares, const std::vector<int64_t>&
       if (weights[head] != 0)
         link.heads.push_back({{head / graph_.heads, head % graph_.heads}, weights[head]});
     }
+    errors[n] = std::abs(sum - link.weight) / std::max(std::abs(link.weight), 1.0);
+    if (!std::isfinite(errors[n])) return;  // they have no order
     std::sort(link.heads.begin(), link.heads.end(), [](const HeadShare& a, const HeadShare& b) {
       return std::pair(-std::abs(a.weight), a.head) < std::pair(-std::abs(b.weight), b.head);
     });
     for (size_t left = most; left < link.heads.size(); ++left) link.other_heads += link.heads[left].weight;
     if (link.heads.size() > most) link.heads.resize(most);
     link.heads.shrink_to_fit();
-    errors[n] = std::abs(sum - link.weight) / std::max(std::abs(link.weight), 1.0);
   });
-  for (const double error : errors) graph_.sums.heads = std::max(graph_.sums.heads, error);
+  for (const double error : errors) {
+    if (!std::isfinite(error)) refuse_effects("head shares");
+    graph_.sums.heads = std::max(graph_.sums.heads, error);
+  }
 }
 
 }  // namespace

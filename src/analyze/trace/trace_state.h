@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "analyze/trace/answer_effects.h"
@@ -42,6 +43,10 @@ struct NodeEffects {
   SumCheck sums;
 };
 NodeEffects attribute_nodes(TraceState& state, const std::function<void(int64_t, int64_t)>& advance);
+
+// Where a sum of effects is not finite, and so one of them is not: products of weights may overflow on the way back though
+// none did on the way forward. `what` says which: "effects on L3F512@7".
+[[noreturn]] void refuse_effects(const std::string& what);
 
 // Phases 4 and 5.
 TraceGraph build_graph(TraceState& state, const NodeEffects& effects);
