@@ -87,11 +87,13 @@ void add_settings(CLI::App& verb, TraceOptions& options) {
       ->type_name("N")
       ->check(between(1, 100000))
       ->capture_default_str();
-  verb.add_option("--graph", options.graph,
-                  "write the graph for public viewers; of several models F-MODEL.json each")
+  verb.add_option(
+          "--graph", options.graph,
+          "write the graph for public viewers; of several models F-MODEL.json each; F.json.zst: packed")
       ->type_name("F.json");
   verb.add_option("--from-graph", options.from_graphs,
-                  "draw a file that --graph wrote, without the model (with --out), or prune it further (with "
+                  "draw a file that --graph wrote (.zst too), without the model (with --out), or prune it "
+                  "further (with "
                   "--graph and "
                   "thresholds); again for several together")
       ->type_name("F.json")

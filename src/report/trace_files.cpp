@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "io/atomic_file.h"
@@ -14,23 +15,52 @@
 #include "report/graph_text.h"
 #include "report/trace_graph.h"
 #include "report/trace_kept.h"
+#include "text/packed_text.h"
 
 namespace openwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPacked = ".zst";
+constexpr int kPackingLevel = 9;
+constexpr size_t kBytesOfList = 6;  // [1,0,1] with its comma, a head's share, has more
+
+bool is_packed(const fs::path& path) {
+  return path.extension() == kPacked;
+}
+
+// time.json and time.json.zst: time
+std::string graph_slug(const fs::path& path) {
+  return (is_packed(path) ? path.stem() : path).stem().string();
+}
+
+nlohmann::json read_graph_file(const fs::path& path) {
+  return is_packed(path) ? read_packed_json(path, kBytesOfList) : read_json_file(path);
+}
+
+void write_graph_file(const fs::path& path, const nlohmann::json& graph) {
+  const std::string text = graph_text(graph);
+  write_text_file(path, is_packed(path) ? pack_text(text, kPackingLevel) : text);
+}
+
+}  // namespace
 
 std::string name_for_model(const std::string& file, const std::string& model, size_t models) {
   if (models == 1) return file;
-  const std::filesystem::path path(file);
-  std::string name = short_name(model);
+  const fs::path path(file);
+  std::string name = short_name(model), ending = path.extension().string();
   std::replace(name.begin(), name.end(), '/', '-');
-  return (path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), name, path.extension().string()))
-      .string();
+  if (is_packed(path)) ending = path.stem().extension().string() + ending;
+  const std::string whole = path.filename().string(), stem = whole.substr(0, whole.size() - ending.size());
+  return (path.parent_path() / fmt::format("{}-{}{}", stem, name, ending)).string();
 }
 
 void write_trace_graph(const std::string& path, const ModelTrace& trace, int64_t max_nodes,
                        const nlohmann::json& protocol, const std::string& version) {
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::system_clock::now().time_since_epoch());
-  TraceGraphOrigin origin{.slug = std::filesystem::path(path).stem().string(),
+  TraceGraphOrigin origin{.slug = graph_slug(path),
                           .scan = trace.scan,
                           .prompt = {},
                           .program = "openwork",
@@ -43,12 +73,10 @@ void write_trace_graph(const std::string& path, const ModelTrace& trace, int64_t
                           .supernodes = trace.supernodes};
   for (const std::string& token : trace.graph.tokens) origin.prompt += token;
   if (!trace.text.empty()) origin.prompt = trace.text;
-  write_text_file(path, graph_text(make_trace_graph(trace.graph, origin, trace.labels)));
+  write_graph_file(path, make_trace_graph(trace.graph, origin, trace.labels));
 }
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // Graphs are read one after the other, and none may be lost before it is: by a name that two of them would have, or that
 // is one of theirs.
@@ -72,7 +100,7 @@ KeptTraces take_kept_traces(const std::vector<std::string>& files, const PruneSe
   KeptTraces taken;
   std::set<std::string> written;
   for (const std::string& path : files) {
-    nlohmann::json file = read_json_file(path);
+    nlohmann::json file = read_graph_file(path);
     KeptTrace kept = read_kept_trace(file, path);
     if (settings.any()) {
       file = prune_stored_graph(std::move(file), kept, settings, path);
@@ -81,8 +109,8 @@ KeptTraces take_kept_traces(const std::vector<std::string>& files, const PruneSe
     if (!graph.empty()) {
       const std::string name = name_for_model(graph, kept.trace.title, files.size());
       check_new_name(name, files, written);
-      file["metadata"]["slug"] = fs::path(name).stem().string();
-      write_text_file(name, graph_text(file));
+      file["metadata"]["slug"] = graph_slug(name);
+      write_graph_file(name, file);
       written.insert(name);
       taken.lines.push_back(
           fmt::format("wrote {}{}", name, settings.any() ? ": " + describe_pruning(file) : ""));

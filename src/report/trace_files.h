@@ -1,5 +1,5 @@
 // Traces as files: each model's graph for public viewers, and what is made of graphs that were kept: their figure, and
-// smaller ones.
+// smaller ones. A graph named .zst is packed, and read so.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace openwork {
 
-// graph.json -> graph-openwork-8m.json where several models are traced.
+// graph.json -> graph-openwork-8m.json where several models are traced; graph.json.zst -> graph-openwork-8m.json.zst.
 std::string name_for_model(const std::string& file, const std::string& model, size_t models);
 
 // The graph as report/trace_graph.h has it; `version` is the program's.

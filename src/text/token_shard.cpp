@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kFormat = "openwork.tokens";
-constexpr const char* kAdvice = "make the shard again from its text";
+constexpr const char* kShardAdvice = "make the shard again from its text";
 
 template <typename Number>
 Number number_at(const TensorEntry& entry, size_t at) {
@@ -45,7 +45,7 @@ class Shard {
     int64_t value = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
-      fail_input("its end_of_text is not a number", name_, kAdvice);
+      fail_input("its end_of_text is not a number", name_, kShardAdvice);
     return value;
   }
 
@@ -60,7 +60,7 @@ class Shard {
     const int64_t all = tokens_->element_count();
     const int64_t value = at == documents() ? all : number_at<int64_t>(*starts_, at);
     if (value < 0 || value > all || (at == 0 && value != 0))
-      fail_input(fmt::format("document {} starts at token {} of {}", at, value, all), name_, kAdvice);
+      fail_input(fmt::format("document {} starts at token {} of {}", at, value, all), name_, kShardAdvice);
     return static_cast<size_t>(value);
   }
 
@@ -86,7 +86,7 @@ class Shard {
       fail_input("this safetensors file holds no tokens", name_, "name text files or token shards as data");
     if (text_of("version") != "1")
       fail_input(fmt::format("token shard of version {}, not 1", printable(text_of("version"))), name_,
-                 kAdvice);
+                 kShardAdvice);
   }
 
   const TensorEntry& vector_named(const char* name, std::initializer_list<DType> kinds) const {
@@ -94,7 +94,7 @@ class Shard {
     if (entry.shape.size() != 1 || std::find(kinds.begin(), kinds.end(), entry.dtype) == kinds.end())
       fail_input(fmt::format("{} has dtype {} and {} dimensions, not those of a token shard", name,
                              dtype_name(entry.dtype), entry.shape.size()),
-                 name_, kAdvice);
+                 name_, kShardAdvice);
     return entry;
   }
 
@@ -103,7 +103,7 @@ class Shard {
     const TensorEntry& entry = vector_named(name, kinds);
     if (entry.element_count() != starts_->element_count())
       fail_input(fmt::format("{} has {} numbers for {} documents", name, entry.element_count(), documents()),
-                 name_, kAdvice);
+                 name_, kShardAdvice);
     return &entry;
   }
 
@@ -115,7 +115,8 @@ class Shard {
 TokenDocument read_document(const Shard& shard, size_t at, int32_t vocabulary) {
   TokenDocument document;
   const size_t start = shard.start(at), end = shard.start(at + 1);
-  if (end < start) fail_input(fmt::format("document {} ends before it starts", at), shard.name(), kAdvice);
+  if (end < start)
+    fail_input(fmt::format("document {} ends before it starts", at), shard.name(), kShardAdvice);
   document.tokens.reserve(end - start);
   for (size_t i = start; i < end; ++i) {
     const int64_t token = shard.token(i);
@@ -240,7 +241,7 @@ bool read_token_shard(const fs::path& path, const Tokenizer& tokenizer, int32_t 
     TokenDocument document = read_document(shard, at, tokenizer.size());
     if (document.tokens.empty() || document.tokens.back() != end_of_text)
       fail_input(fmt::format("document {} does not end with the end-of-text token", at), shard.name(),
-                 kAdvice);
+                 kShardAdvice);
     if (!visit(std::move(document))) return false;
   }
   return true;

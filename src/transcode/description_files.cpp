@@ -1,10 +1,10 @@
 // features.json.zst (description_json.h), the saved half of transcode/descriptions.h.
 #include <fmt/format.h>
-#include <zstd.h>
 
 #include "base/error.h"
 #include "io/atomic_file.h"
 #include "io/safe_files.h"
+#include "text/packed_text.h"
 #include "transcode/description_json.h"
 #include "transcode/descriptions.h"
 
@@ -39,15 +39,6 @@ FeatureDescription description_from_json(const json& j) {
   return description;
 }
 
-std::string pack(const std::string& text) {
-  const int level = text.size() < (size_t{16} << 20) ? 19 : 9;  // 19 takes a second for every megabyte or two
-  std::string packed(ZSTD_compressBound(text.size()), '\0');
-  const size_t size = ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), level);
-  if (ZSTD_isError(size)) fail(ZSTD_getErrorName(size), kDescriptionsFile, "report this");
-  packed.resize(size);
-  return packed;
-}
-
 }  // namespace
 
 void save_descriptions(const fs::path& folder, const Descriptions& descriptions) {
@@ -62,7 +53,9 @@ void save_descriptions(const fs::path& folder, const Descriptions& descriptions)
                       {"model_sha256", descriptions.model_sha256},
                       {"tokens", descriptions.tokens},
                       {"layers", std::move(layers)}};
-  write_text_file(folder / kDescriptionsFile, pack(whole.dump()));
+  const std::string text = whole.dump();
+  const int level = text.size() < (size_t{16} << 20) ? 19 : 9;
+  write_text_file(folder / kDescriptionsFile, pack_text(text, level));
 }
 
 std::optional<Descriptions> load_descriptions(const fs::path& folder) {

@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <limits>
-#include <vector>
+#include <string>
 
 #include "base/error.h"
-#include "io/json.h"
-#include "text/byte_source.h"
+#include "text/packed_text.h"
 
 namespace openwork {
 namespace {
@@ -18,44 +14,8 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// What a file may unpack to: OPENWORK_UNPACK_LIMIT bytes where that is set.
-size_t unpack_limit(const fs::path& file) {
-  constexpr size_t kLeast = size_t{8} << 20, kMostTimes = 32;  // descriptions pack to about a tenth
-  if (const char* const text = std::getenv("OPENWORK_UNPACK_LIMIT")) {
-    size_t limit = 0;
-    const char* const end = text + std::string_view(text).size();
-    const auto [stop, error] = std::from_chars(text, end, limit);
-    if (error == std::errc() && stop == end && limit > 0) return limit;
-    fail_input(fmt::format("OPENWORK_UNPACK_LIMIT is '{}'", printable(text, 40)), "environment",
-               "give a number of bytes");
-  }
-  std::error_code ignored;
-  return std::max<size_t>(kLeast, kMostTimes * static_cast<size_t>(fs::file_size(file, ignored)));
-}
-
-std::string unpack(const fs::path& file) {
-  const std::unique_ptr<ByteSource> source = open_byte_source(file);
-  const size_t limit = unpack_limit(file);
-  std::string text;
-  std::vector<char> buffer(size_t{1} << 20);
-  while (const size_t count = source->read(buffer.data(), buffer.size())) {
-    text.append(buffer.data(), count);
-    if (text.size() > limit)
-      fail_input(fmt::format("it unpacks to more than {} bytes", limit), file.string(),
-                 "do not use this file, or set OPENWORK_UNPACK_LIMIT to the bytes you allow");
-  }
-  return text;
-}
-
-// A list or object takes tens of bytes of memory for two of text. Descriptions open one for every 37 bytes, and none for
-// less than 12, however empty they are.
-void check_lists(std::string_view text, const fs::path& file) {
-  const auto opens = [](char letter) { return letter == '[' || letter == '{'; };
-  const auto lists = static_cast<size_t>(std::count_if(text.begin(), text.end(), opens));
-  if (lists > 1000 + text.size() / 10)
-    fail_input(fmt::format("{} lists in {} bytes are no descriptions of features", lists, text.size()),
-               file.string(), "describe them again with openwork transcode");
-}
+// Descriptions open a list or object for every 37 bytes, and none for less than 12, however empty they are.
+constexpr size_t kBytesOfList = 10;
 
 // What is wrong with a part, in words; thrown up to the one line about the file.
 struct WrongForm {
@@ -114,9 +74,7 @@ void check_descriptions(const json& whole) {
 }  // namespace
 
 json read_descriptions_json(const fs::path& file) {
-  const std::string text = unpack(file);
-  check_lists(text, file);
-  json whole = parse_json(text, file.string());
+  json whole = read_packed_json(file, kBytesOfList);
   try {
     check_descriptions(whole);
   } catch (const WrongForm& wrong) {

@@ -8,8 +8,7 @@
 namespace openwork {
 
 // Unpacked and of that form: every key there, of its kind, token ids from 0 on, every context's activations as many as
-// its tokens, its peak one of them. Fails in one line on any other file, and on one that unpacks to more than 32 times
-// its size and 8 MB (OPENWORK_UNPACK_LIMIT bytes where that is set).
+// its tokens, its peak one of them. Fails in one line on any other file, and where read_packed_json does.
 nlohmann::json read_descriptions_json(const std::filesystem::path& file);
 
 }  // namespace openwork

@@ -84,14 +84,18 @@ TEST(SmallFile, AHeaderLargerThanItsTensors) {
   expect_cheap_refusal(scratch, {"inspect", scratch / "model.safetensors"}, "bytes of tensors");
 }
 
+void write_packed(const fs::path& path, const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
+  std::ofstream(path, std::ios::binary) << packed;
+}
+
 // A model's folder with descriptions that unpack without end among its transcoders.
 fs::path write_endless_descriptions(const ScratchFolder& scratch) {
   const fs::path model = scratch.path() / "model", folder = model / "transcoders";
   fs::copy("models/openwork-8m", model, fs::copy_options::recursive);
   const std::string text(size_t{1} << 30, ' ');
-  std::string packed(ZSTD_compressBound(text.size()), '\0');
-  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
-  std::ofstream(folder / "features.json.zst", std::ios::binary) << packed;
+  write_packed(folder / "features.json.zst", text);
   return model;
 }
 
@@ -118,12 +122,22 @@ TEST(SmallFile, DescriptionsOfMillionsOfLayers) {
   std::string text = R"({"version":1,"model":"","model_sha256":"","tokens":1,"layers":[[])";
   while (text.size() < 8000000) text += ",[]";
   text += "]}";
-  std::string packed(ZSTD_compressBound(text.size()), '\0');
-  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
-  std::ofstream(folder / "features.json.zst", std::ios::binary) << packed;
+  write_packed(folder / "features.json.zst", text);
   expect_cheap_refusal(scratch,
                        {"trace", "openwork-8m", "The cat", "--transcoder", folder.string(), "--quiet"},
-                       "are no descriptions of features");
+                       "more than such a file has");
+}
+
+TEST(SmallFile, GraphsThatUnpackWithoutEndOrToMillionsOfLists) {
+  const ScratchFolder scratch;
+  const Words words = {"trace", "--from-graph", scratch / "g.json.zst", "--out", scratch / "g.svg"};
+  write_packed(scratch / "g.json.zst", std::string(size_t{1} << 30, ' '));
+  expect_cheap_refusal(scratch, words, "it unpacks to more than");
+  std::string text = R"({"metadata":{},"nodes":[[])";
+  while (text.size() < 8000000) text += ",[]";
+  write_packed(scratch / "g.json.zst", text + "]}");
+  expect_cheap_refusal(scratch, words, "more than such a file has");
+  EXPECT_FALSE(fs::exists(scratch / "g.svg"));
 }
 
 // The weights are not there, and nobody has missed them yet.

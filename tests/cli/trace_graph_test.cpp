@@ -146,6 +146,33 @@ TEST(TraceGraphFile, OfSeveralModelsArePrunedToANameEach) {
                  "written over one that is read");
 }
 
+TEST(TraceGraphFile, IsPackedAndReadPackedWhereItsNameSaysSo) {
+  const ScratchFolder scratch;
+  run_trace(add_to(kRelu, {"--graph", scratch / "g.json.zst", "--out", scratch / "first.svg"}));
+  EXPECT_TRUE(read_file(scratch / "g.json.zst").starts_with("\x28\xb5\x2f\xfd"));
+  const auto use = [&](const std::vector<std::string>& files, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"trace"};
+    for (const std::string& file : files) words.insert(words.end(), {"--from-graph", scratch / file});
+    const ProgramResult result = run_openwork(add_to(words, more));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  };
+  use({"g.json.zst"}, {"--graph", scratch / "plain.json", "--out", scratch / "again.svg"});
+  EXPECT_TRUE(read_file(scratch / "again.svg") == read_file(scratch / "first.svg")) << "not the same picture";
+  use({"plain.json"}, {"--graph", scratch / "small.json.zst", "--node-threshold", "0.5"});
+  use({"small.json.zst"}, {"--graph", scratch / "small.json"});
+  const nlohmann::json plain = read_graph(scratch / "plain.json"), small = read_graph(scratch / "small.json");
+  EXPECT_LT(small["nodes"].size(), plain["nodes"].size());
+  EXPECT_LT(std::filesystem::file_size(scratch / "g.json.zst"),
+            std::filesystem::file_size(scratch / "plain.json") / 2);
+  run_trace({"openwork-8m", "A B A", "--transcoder", "none", "--graph", scratch / "b.json"});
+  use({"g.json.zst", "b.json"}, {"--graph", scratch / "s.json.zst"});
+  use({"s-relu_gpt2.json.zst"}, {"--graph", scratch / "one.json"});
+  use({"s-openwork-8m.json.zst"}, {"--out", scratch / "x.svg"});
+  std::ofstream(scratch / "cut.json.zst") << read_file(scratch / "g.json.zst").substr(0, 1000);
+  expect_refusal({"trace", "--from-graph", scratch / "cut.json.zst", "--out", scratch / "x.svg"},
+                 "the zst file ends too early");
+}
+
 TEST(TraceGraphFile, RefusesWhatOnlyAModelCouldAnswer) {
   const ScratchFolder scratch;
   for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{"--target", "a"},
