@@ -8,6 +8,7 @@
 #include "analyze/trace/prune_graph.h"
 #include "base/error.h"
 #include "io/sha256.h"
+#include "report/graph_format.h"
 
 namespace openwork {
 namespace {
@@ -21,24 +22,6 @@ Json keep_flagged(Json& list, const std::vector<bool>& flags) {
     if (flags[n]) kept.push_back(std::move(list[n]));
   }
   return kept;
-}
-
-// [label, node, ...] each, as viewers read them; and ids that a viewer holds on to.
-void prune_view(Json& view, const Names& ids) {
-  if (!view.is_object()) return;
-  Json groups = Json::array(), pinned = Json::array();
-  for (const Json& group : view.value("supernodes", Json::array())) {
-    Json left = Json::array();
-    for (size_t n = 0; n < group.size(); ++n) {
-      if (n == 0 || ids.contains(group[n].get<std::string>())) left.push_back(group[n]);
-    }
-    if (left.size() > 1) groups.push_back(std::move(left));
-  }
-  for (const Json& id : view.value("pinnedIds", Json::array()))
-    if (ids.contains(id.get<std::string>())) pinned.push_back(id);
-  view["supernodes"] = groups, view["pinnedIds"] = pinned;
-  if (const Json clicked = view.value("clickedId", Json()); clicked.is_string() && !ids.contains(clicked))
-    view["clickedId"] = "";
 }
 
 // A supernode stays what it was in the whole graph; only its list of nodes is shorter, and says by how much.
@@ -97,12 +80,11 @@ Json describe_size(double node_threshold, double edge_threshold, size_t nodes, s
 
 // What names nodes beside the lists of nodes and links.
 void prune_views(Json& file, const TraceGraph& graph, const std::vector<bool>& kept) {
-  Names ids, names;
-  for (const Json& node : file["nodes"]) ids.insert(node.at("node_id").get<std::string>());
+  if (file.contains("qParams")) prune_view(file["qParams"], list_node_ids(file["nodes"]));
+  Names names;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (kept[n]) names.insert(graph.nodes[n].name());
   }
-  if (file.contains("qParams")) prune_view(file["qParams"], ids);
   Json& record = file["metadata"]["openwork"];
   if (record.contains("supernodes")) record["supernodes"] = prune_supernodes(record["supernodes"], names);
   if (!record.contains("query_key")) return;
@@ -131,8 +113,7 @@ Json prune_stored_graph(Json file, const KeptTrace& kept, const PruneSettings& s
                "give a file that trace --graph wrote");
   }
   Json& metadata = file["metadata"];
-  metadata["node_threshold"] = node_threshold;
-  metadata["pruning_settings"] = {{"node_threshold", node_threshold}, {"edge_threshold", edge_threshold}};
+  write_thresholds(metadata, {node_threshold, edge_threshold});
   metadata["openwork"]["pruned"].push_back(std::move(step));
   return file;
 }

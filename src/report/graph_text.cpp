@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "report/graph_format.h"
 
 namespace openwork {
 namespace {
@@ -40,12 +41,10 @@ void add_value(std::string& text, const std::string& key, const Json& value) {
 
 void add_heads(std::string& text, const Json& heads) {
   text += '[';
-  for (const Json& share : heads) {
-    const bool listed = share.is_array();
+  for (const Json& each : heads) {
+    const HeadShare share = read_head_share(each);
     fmt::format_to(std::back_inserter(text), "{}[{},{},{:.6g}]", text.back() == '[' ? "" : ",",
-                   (listed ? share.at(0) : share.at("layer")).get<int64_t>(),
-                   (listed ? share.at(1) : share.at("head")).get<int64_t>(),
-                   check_finite((listed ? share.at(2) : share.at("weight")).get<double>(), "heads"));
+                   share.head.layer, share.head.head, check_finite(share.weight, "heads"));
   }
   text += ']';
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "report/graph_format.h"
 #include "report/trace_json.h"
 #include "transcode/descriptions.h"
 
@@ -154,7 +155,6 @@ nlohmann::json make_metadata(const TraceGraph& graph, const TraceGraphOrigin& or
       {"transcoder_list", nlohmann::json::array()},
       {"prompt_tokens", graph.tokens},
       {"prompt", origin.prompt},
-      {"node_threshold", graph.node_threshold},
       {"schema_version", 1},
       {"info",
        {{"description", "Attribution graph with the heads that carry each link between tokens"},
@@ -165,9 +165,8 @@ nlohmann::json make_metadata(const TraceGraph& graph, const TraceGraphOrigin& or
          std::count_if(graph.nodes.begin(), graph.nodes.end(),
                        [](const TraceNode& node) { return node.kind == TraceNodeKind::kLogit; })},
         {"max_feature_nodes", origin.max_nodes}}},
-      {"pruning_settings",
-       {{"node_threshold", graph.node_threshold}, {"edge_threshold", graph.edge_threshold}}},
       {"protocol", origin.protocol}};
+  write_thresholds(metadata, {graph.node_threshold, graph.edge_threshold});
   if (!origin.record.is_null()) metadata["openwork"] = origin.record;
   if (!origin.feature_url.empty())
     metadata["feature_details"] = {{"feature_json_base_url", origin.feature_url}};
@@ -220,12 +219,7 @@ nlohmann::json make_trace_graph(const TraceGraph& graph, const TraceGraphOrigin&
   const size_t most_heads = heads_written(graph);
   for (const TraceLink& link : graph.links) links.push_back(make_link(graph, link, most_heads));
   return {{"metadata", make_metadata(graph, origin)},
-          {"qParams",
-           {{"pinnedIds", nlohmann::json::array()},
-            {"supernodes", list_supernodes(graph, origin.supernodes)},
-            {"linkType", "both"},
-            {"clickedId", ""},
-            {"sg_pos", ""}}},
+          {"qParams", make_view(list_supernodes(graph, origin.supernodes))},
           {"nodes", nodes},
           {"links", links}};
 }

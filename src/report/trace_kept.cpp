@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "report/captions.h"
+#include "report/graph_format.h"
 
 namespace openwork {
 namespace {
@@ -31,7 +32,8 @@ class KeptGraph {
     trace.graph.tokens = metadata.at("prompt_tokens").get<std::vector<std::string>>();
     trace.graph.heads = record_.value("heads", int64_t{0});
     trace.graph.layers = record_.value("layers", int64_t{0});
-    read_thresholds(metadata);
+    const GraphThresholds thresholds = read_thresholds(metadata);
+    trace.graph.node_threshold = thresholds.nodes, trace.graph.edge_threshold = thresholds.edges;
     for (const Json& node : file_.at("nodes")) add_node(node);
     for (TraceNode& node : trace.graph.nodes)
       if (node.kind == TraceNodeKind::kLogit) node.layer = trace.graph.layers;
@@ -42,7 +44,6 @@ class KeptGraph {
   }
 
  private:
-  void read_thresholds(const Json& metadata);
   void add_node(const Json& json);
   void add_link(const Json& json);
   void check_link(const TraceLink& link) const;
@@ -77,17 +78,6 @@ TraceNodeKind kind_of(const std::string& type, const std::string& id) {
 std::string token_of(const std::string& label) {
   const size_t from = label.find('"'), to = label.rfind('"');
   return from == std::string::npos || to <= from ? label : label.substr(from + 1, to - from - 1);
-}
-
-// Where a file does not say what was left out, nothing was.
-void KeptGraph::read_thresholds(const Json& metadata) {
-  const Json settings = metadata.value("pruning_settings", Json::object());
-  const auto share = [&](const char* key, const Json& otherwise) {
-    const Json value = settings.is_object() ? settings.value(key, otherwise) : otherwise;
-    return value.is_number() && value.get<double>() > 0 ? std::min(value.get<double>(), 1.0) : 1.0;
-  };
-  kept_.trace.graph.node_threshold = share("node_threshold", metadata.value("node_threshold", Json()));
-  kept_.trace.graph.edge_threshold = share("edge_threshold", Json());
 }
 
 void KeptGraph::add_node(const Json& json) {
@@ -136,12 +126,7 @@ void KeptGraph::add_link(const Json& json) {
                  .heads = {},
                  .other_heads = json.value("other_heads", 0.0)};
   check_link(link);
-  for (const Json& share : json.value("heads", Json::array())) {
-    const bool listed = share.is_array();  // [layer, head, weight], or with names as files had them before
-    link.heads.push_back({{(listed ? share.at(0) : share.at("layer")).get<int64_t>(),
-                           (listed ? share.at(1) : share.at("head")).get<int64_t>()},
-                          (listed ? share.at(2) : share.at("weight")).get<double>()});
-  }
+  for (const Json& share : json.value("heads", Json::array())) link.heads.push_back(read_head_share(share));
   kept_.trace.graph.links.push_back(std::move(link));
 }
 
