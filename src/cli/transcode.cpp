@@ -98,10 +98,7 @@ void run_transcode(TranscodeVerb& options) {
                                          options.training.held_out_blocks);
   LoopResult training;
   const Transcoders trained = train(options, data, training);
-  run.loop.ranks->run_first([&] {
-    save_transcoders(run.out, trained,
-                     options.bits == 8 ? TranscoderFormat::kEightBit : TranscoderFormat::kFloat32);
-  });
+  run.loop.ranks->run_first([&] { save_transcoders(run.out, trained, options.bits); });
   const TranscoderQuality quality =
       measure_saved(options, run.out, blocks, tokenizer, options.describe.value_or(kUsualContexts));
   const nlohmann::json report = make_report(options, quality, training, data);
@@ -149,7 +146,7 @@ void run_measure(TranscodeVerb& options) {
 }
 
 void unpack(const TranscodeVerb& options) {
-  save_transcoders(options.training.out, load_transcoders(options.unpack), TranscoderFormat::kFloat32);
+  save_transcoders(options.training.out, load_transcoders(options.unpack), kPlainBits);
   print_written(options.training.common, options.training.out);
 }
 

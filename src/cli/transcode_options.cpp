@@ -55,8 +55,8 @@ void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
       ->type_name("X")
       ->capture_default_str();
   verb.add_option("--start", options.start, "begin from the features of this folder")->type_name("FOLDER");
-  verb.add_option("--bits", options.bits, "of the saved matrices: 32, or 8 with a scale per row")
-      ->check(CLI::IsMember({8, 32}))
+  verb.add_option("--bits", options.bits, "of the saved matrices: 32, or 4 to 8 with a scale per row")
+      ->check(CLI::IsMember({4, 5, 6, 7, 8, 32}))
       ->capture_default_str();
   verb.add_option("--describe", options.describe,
                   "most active held-out places kept of every feature, in features.json.zst; 0: none "

@@ -14,6 +14,7 @@
 #include "io/model_store.h"
 #include "io/safe_files.h"
 #include "model/architecture.h"
+#include "model/packed_codes.h"
 #include "model/save.h"
 #include "model/weights.h"
 
@@ -49,26 +50,6 @@ int turn_of(const ParameterSpec& spec) {
 double stored_bytes(const ParameterSpec& spec, int bits) {
   const double rows = static_cast<double>(spec.shape[0]), columns = static_cast<double>(spec.shape[1]);
   return bits == 0 ? 0 : rows * (std::ceil(columns * bits / 8) + 2) + 2 * kFileOverhead;
-}
-
-// Rows of codes, one a byte, as rows of packed bytes (delta_format.h), and back.
-Tensor pack_codes(const Tensor& codes, int bits) {
-  const int64_t rows = codes.size(0), columns = codes.size(1), bytes = packed_bytes(columns, bits);
-  const Tensor plain = codes.cpu().contiguous();
-  Tensor packed = at::empty({rows, bytes}, at::kByte);
-  for (int64_t row = 0; row < rows; ++row)
-    pack_row({plain.const_data_ptr<uint8_t>() + row * columns, static_cast<size_t>(columns)}, bits,
-             {packed.mutable_data_ptr<uint8_t>() + row * bytes, static_cast<size_t>(bytes)});
-  return packed;
-}
-
-Tensor unpack_codes(const Tensor& packed, int64_t columns, int bits) {
-  const int64_t rows = packed.size(0), bytes = packed.size(1);
-  Tensor codes = at::empty({rows, columns}, at::kByte);
-  for (int64_t row = 0; row < rows; ++row)
-    unpack_row({packed.const_data_ptr<uint8_t>() + row * bytes, static_cast<size_t>(bytes)}, bits,
-               {codes.mutable_data_ptr<uint8_t>() + row * columns, static_cast<size_t>(columns)});
-  return codes;
 }
 
 Tensor levels_of(const Tensor& codes, int bits) {

@@ -40,7 +40,7 @@ void write_transcoders(const std::string& folder, const std::string& model_sha25
     layer.decoder_bias = at::randn({width}) * 0.1;
     transcoders.layers.push_back(layer);
   }
-  save_transcoders(folder, transcoders, TranscoderFormat::kFloat32);
+  save_transcoders(folder, transcoders, kPlainBits);
 }
 
 TEST(TraceVerb, TracesAModelWithoutTranscodersAndItsSumsHold) {

@@ -139,7 +139,7 @@ TEST_F(JointTraining, TwoRanksGiveTheTranscodersOfOneProcess) {
     TranscodeOptions options = both("ranks");
     options.ranks = std::shared_ptr<Ranks>(&ranks, [](Ranks*) {});
     const Transcoders trained = train_set(options);
-    if (ranks.is_first()) save_transcoders(folder / "saved", trained, TranscoderFormat::kFloat32);
+    if (ranks.is_first()) save_transcoders(folder / "saved", trained, kPlainBits);
     return 0;
   });
   ASSERT_THAT(codes, testing::Each(0));
@@ -165,7 +165,7 @@ TEST_F(JointTraining, ASkipIsTrainedSavedAndExplainsMore) {
   const Transcoders with = train_set(skipping);
   ASSERT_TRUE(with.layers[0].skip.defined());
   EXPECT_GT(measure(with).mean.explained_variance, measure(train_set(plain)).mean.explained_variance);
-  save_transcoders(folder / "eight", with, TranscoderFormat::kEightBit);
+  save_transcoders(folder / "eight", with, kByteBits);
   const Tensor saved = load_transcoders(folder / "eight").layers[1].skip, skip = with.layers[1].skip;
   EXPECT_LT((saved - skip).abs().max().item<double>(), 0.01 * skip.abs().max().item<double>());
   skipping.kind = TranscoderKind::kCrossLayer;

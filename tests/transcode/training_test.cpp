@@ -88,7 +88,7 @@ TEST_F(TranscoderTraining, TwoRanksGiveTheTranscodersOfOneProcess) {
     TranscodeOptions options = tiny("ranks");
     options.ranks = std::shared_ptr<Ranks>(&ranks, [](Ranks*) {});
     const TranscodeResult result = train(options);
-    if (ranks.is_first()) save_transcoders(folder / "saved", result.transcoders, TranscoderFormat::kFloat32);
+    if (ranks.is_first()) save_transcoders(folder / "saved", result.transcoders, kPlainBits);
     return 0;
   });
   ASSERT_THAT(codes, Each(0));

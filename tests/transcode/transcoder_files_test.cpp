@@ -2,8 +2,10 @@
 #include "transcode/transcoder_files.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "io/test_files.h"
+#include "transcode/rounded_rows.h"
 #include "transcode/transcoder_config.h"
 
 namespace openwork {
@@ -38,7 +40,7 @@ TEST_P(TranscoderFiles, PlainOnesComeBackBitForBit) {
   const TestFolder folder;
   Transcoders set = random_set(GetParam());
   if (GetParam() == TranscoderKind::kPerLayer) set.layers[1].skip = at::randn({4, 4});
-  save_transcoders(folder / "set", set, TranscoderFormat::kFloat32);
+  save_transcoders(folder / "set", set, kPlainBits);
   const Transcoders read = load_transcoders(folder / "set");
   EXPECT_EQ(read.kind, set.kind);
   EXPECT_EQ(read.input, set.input);
@@ -58,7 +60,7 @@ TEST_P(TranscoderFiles, PlainOnesComeBackBitForBit) {
 TEST_P(TranscoderFiles, EightBitsAreWithinHalfAStepOfEachRow) {
   const TestFolder folder;
   const Transcoders set = random_set(GetParam());
-  save_transcoders(folder / "set", set, TranscoderFormat::kEightBit);
+  save_transcoders(folder / "set", set, kByteBits);
   const Transcoders read = load_transcoders(folder / "set");
   for (size_t n = 0; n < read.layers.size(); ++n) {
     const Tensor step = set.layers[n].decoder.abs().amax(-1, true) / 127;
@@ -69,12 +71,64 @@ TEST_P(TranscoderFiles, EightBitsAreWithinHalfAStepOfEachRow) {
   }
 }
 
+// A step of B bits is 2^(8 - B) steps of 8 bits, or less where a row's largest numbers are cut.
+TEST_P(TranscoderFiles, FewerBitsAreLessExactAndTakeLessRoom) {
+  const TestFolder folder;
+  Transcoders set = random_set(GetParam());
+  if (GetParam() == TranscoderKind::kPerLayer) set.layers[1].skip = at::randn({4, 4});
+  double last = 0;
+  for (int bits = kByteBits; bits >= kFewestBits; --bits) {
+    const fs::path place = folder / fmt::format("{}", bits);
+    save_transcoders(place, set, bits);
+    const Transcoders read = load_transcoders(place);
+    double error = 0, size = 0;
+    for (size_t n = 0; n < read.layers.size(); ++n) {
+      ASSERT_EQ(read.layers[n].decoder.sizes(), set.layers[n].decoder.sizes());
+      ASSERT_EQ(read.layers[n].skip.defined(), set.layers[n].skip.defined());
+      error += (read.layers[n].encoder - set.layers[n].encoder).square().sum().item<double>();
+      size += set.layers[n].encoder.square().sum().item<double>();
+      EXPECT_TRUE(at::equal(read.layers[n].threshold, set.layers[n].threshold));
+    }
+    const double step = 1.0 / static_cast<double>((1 << (bits - 1)) - 1);  // of a row's largest number
+    EXPECT_LT(error / size, step * step) << bits;
+    EXPECT_GT(error, last) << bits;
+    last = error;
+  }
+}
+
+TEST(RoundedRows, CodesArePackedAndComeBack) {
+  at::manual_seed(3);
+  for (int bits = kFewestBits; bits <= kByteBits; ++bits) {
+    const int64_t most = (1 << (bits - 1)) - 1;
+    const Tensor codes = at::randint(-most, most + 1, {3, 2, 13}, at::kChar);
+    const Tensor packed = pack_rows(codes, bits);
+    EXPECT_EQ(packed.size(-1), (13 * bits + 7) / 8);
+    EXPECT_TRUE(at::equal(unpack_rows(packed, 13, bits), codes)) << bits;
+  }
+}
+
+// One number far above the others: with few bits it is cut, for steps that the others can use.
+TEST(RoundedRows, FewBitsCutWhatStandsOut) {
+  at::manual_seed(4);
+  Tensor row = at::randn({1, 64});
+  row[0][5] = 12;
+  const Tensor widest = row.abs().amax(-1) / 7;
+  const Tensor plain = (row / widest.unsqueeze(-1)).round() * widest.unsqueeze(-1);
+  const Tensor best = expand_rows(round_rows(row, 4));
+  EXPECT_LT((best - row).square().sum().item<double>(), (plain - row).square().sum().item<double>());
+}
+
+TEST(RoundedRows, ARowOfZerosIsOne) {
+  for (const int bits : {4, 8})
+    EXPECT_TRUE(at::equal(expand_rows(round_rows(at::zeros({2, 5}), bits)), at::zeros({2, 5})));
+}
+
 TEST_P(TranscoderFiles, ASmallerSetOfTheOtherKindLeavesNothingOfTheFormer) {
   const TestFolder folder;
   const bool per_layer = GetParam() == TranscoderKind::kPerLayer;
   const TranscoderKind other = per_layer ? TranscoderKind::kCrossLayer : TranscoderKind::kPerLayer;
-  save_transcoders(folder / "set", random_set(GetParam(), 3), TranscoderFormat::kFloat32);
-  save_transcoders(folder / "set", random_set(other, 2), TranscoderFormat::kFloat32);
+  save_transcoders(folder / "set", random_set(GetParam(), 3), kPlainBits);
+  save_transcoders(folder / "set", random_set(other, 2), kPlainBits);
   EXPECT_EQ(load_transcoders(folder / "set").layers.size(), 2u);
   const auto files = std::distance(fs::directory_iterator(folder / "set"), {});
   EXPECT_EQ(files, other == TranscoderKind::kPerLayer ? 3 : 5);
@@ -148,16 +202,14 @@ TEST(TranscoderFiles, AWrongShapeIsNamed) {
   const TestFolder folder;
   Transcoders set = random_set(TranscoderKind::kPerLayer);
   set.layers[2].encoder_bias = at::zeros({5});
-  save_transcoders(folder / "set", set, TranscoderFormat::kFloat32);
+  save_transcoders(folder / "set", set, kPlainBits);
   EXPECT_THAT(refusal(folder / "set"), HasSubstr("tensor 'b_enc' has shape [5] where [6] is wanted"));
 }
 
 TEST(TranscoderFiles, AreNotPutIntoAModelsFolder) {
   const TestFolder folder;
   folder.write("config.json", "{}");
-  EXPECT_THROW(
-      save_transcoders(folder.path(), random_set(TranscoderKind::kPerLayer), TranscoderFormat::kFloat32),
-      Error);
+  EXPECT_THROW(save_transcoders(folder.path(), random_set(TranscoderKind::kPerLayer), kPlainBits), Error);
 }
 
 }  // namespace
