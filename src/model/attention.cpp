@@ -96,8 +96,7 @@ AttentionResult attend_written_out(const AttentionCall& call) {
   return result;
 }
 
-// z of hard gates behind a cache in few calls, for devices where each costs a launch: a group's query heads read
-// their keys together, and L comes out of the softmax, as the largest score less the log of its probability.
+// z of hard gates of many queries behind a long cache, on a GPU: a group's query heads read their keys together, and L comes out of the softmax, as the largest score less the log of its probability.
 Tensor gather_behind_cache(const AttentionCall& call) {
   const int64_t B = call.q.size(0), H = call.q.size(1), T = call.q.size(2), G = call.k.size(1),
                 K = call.k.size(2);
@@ -125,6 +124,16 @@ AttentionCall with_own_keys(const AttentionCall& call) {
   return own;
 }
 
+// Where z alone is wanted: whether gated_inference is the way to it. Dense attention has fused kernels of its own, on
+// the CPU for whole texts, on a GPU wherever groups are even; and whole texts in half precision have tensor cores.
+bool wants_inference(const AttentionCall& call) {
+  const bool gated = call.gate != GateKind::kNone, uneven = call.key_of_query.defined();
+  const bool whole = call.q.size(2) == call.k.size(2);
+  if (call.q.is_cpu()) return gated || uneven || !whole;
+  if (!is_quick_inference(call.q, call.k.size(2))) return false;
+  return whole ? gated && call.q.scalar_type() == at::kFloat : gated || uneven;
+}
+
 }  // namespace
 
 AttentionResult attend(const AttentionCall& call) {
@@ -132,9 +141,7 @@ AttentionResult attend(const AttentionCall& call) {
                       wanted(call.taps, Site::kGate, call.layer) ||
                       wanted(call.taps, Site::kPattern, call.layer);
   const bool gated = call.gate != GateKind::kNone, behind_cache = call.q.size(2) != call.k.size(2);
-  const bool fast_dense =
-      !gated && !behind_cache && !call.key_of_query.defined();  // the fused kernel's own ground
-  if (!tapped && !fast_dense && call.only_z && !call.draw.seed && call.q.device().is_cpu()) {
+  if (!tapped && call.only_z && !call.draw.seed && wants_inference(call)) {
     return {gated_inference(call.q, call.k, call.v, call.gate_bias, call.gate_idle, call.gate, call.scale,
                             call.key_of_query),
             {},

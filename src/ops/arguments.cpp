@@ -60,12 +60,36 @@ void check_per_head(const at::Tensor& tensor, const char* name, const at::Tensor
   check_like(tensor, name, q);
 }
 
+// An argument of gated_inference that the gate wants, or refuses: one number per head.
+void check_inference_gate(const std::optional<at::Tensor>& tensor, const char* name, bool wanted,
+                          std::string_view gate, const at::Tensor& q) {
+  const bool given = tensor && tensor->defined();
+  TORCH_CHECK(given == wanted, "gated_inference: gate is '", gate, "' and ", name, " is ",
+              given ? "given" : "missing", "; ", wanted ? "a tensor [H]" : "none", " is wanted");
+  if (!given) return;
+  TORCH_CHECK(tensor->dim() == 1 && tensor->sym_size(0) == q.sym_size(1), "gated_inference: ", name,
+              " has shape ", tensor->sym_sizes(), "; one number for each of q's ", q.sym_size(1),
+              " heads is wanted");
+  TORCH_CHECK(tensor->scalar_type() == at::kFloat || tensor->scalar_type() == q.scalar_type(),
+              "gated_inference: ", name, " has dtype ", tensor->scalar_type(), "; float32 or q's ",
+              q.scalar_type(), " is wanted");
+  TORCH_CHECK(tensor->device() == q.device(), "gated_inference: ", name, " is on ", tensor->device(),
+              "; q's device ", q.device(), " is wanted");
+}
+
 }  // namespace
 
 GateKind gate_of(std::string_view gate) {
   const auto kind = find_gate(gate);
   TORCH_CHECK(kind, "gated_attention: gate is '", gate, "'; ", kGateNames, " is wanted");
   return *kind;
+}
+
+GateKind inference_gate_of(std::string_view gate) {
+  const auto kind = find_gate(gate);
+  TORCH_CHECK(kind || gate == gate_name(GateKind::kNone), "gated_inference: gate is '", gate, "'; 'none', ",
+              kGateNames, " is wanted");
+  return kind.value_or(GateKind::kNone);
 }
 
 void check_gated_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -113,6 +137,37 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
   check_dtype(log_sum_exp, "log_sum_exp", sum_dtype(q));
   check_like(grad_penalty, "grad_penalty", q);
   check_like(log_sum_exp, "log_sum_exp", q);
+}
+
+void check_gated_inference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& idle,
+                           const std::optional<at::Tensor>& key_of_query, std::string_view gate) {
+  const GateKind kind = inference_gate_of(gate);
+  TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && k.sym_sizes() == v.sym_sizes() &&
+                  q.sym_size(0) == k.sym_size(0) && q.sym_size(3) == k.sym_size(3) &&
+                  q.sym_size(2) <= k.sym_size(2) && q.sym_size(3) > 0,
+              "gated_inference: q has shape ", q.sym_sizes(), ", k ", k.sym_sizes(), " and v ", v.sym_sizes(),
+              "; [B, H, T, d] and twice [B, G, K, d] with K >= T are wanted");
+  const auto dtype = q.scalar_type();
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kDouble || dtype == at::kBFloat16 || dtype == at::kHalf,
+              "gated_inference: q has dtype ", dtype, "; float32, float64, bfloat16 or float16 is wanted");
+  TORCH_CHECK(dtype == k.scalar_type() && dtype == v.scalar_type(),
+              "gated_inference: q, k and v have dtypes ", q.scalar_type(), ", ", k.scalar_type(), " and ",
+              v.scalar_type(), "; one is wanted");
+  TORCH_CHECK(q.device() == k.device() && q.device() == v.device(), "gated_inference: q, k and v are on ",
+              q.device(), ", ", k.device(), " and ", v.device(), "; one device is wanted");
+  check_inference_gate(bias, "bias", kind != GateKind::kNone, gate, q);
+  check_inference_gate(idle, "idle", kind == GateKind::kIdle, gate, q);
+  if (!key_of_query) {
+    TORCH_CHECK(k.sym_size(1) > 0 && q.sym_size(1) % k.sym_size(1) == 0, "gated_inference: ", q.sym_size(1),
+                " heads over ", k.sym_size(1), " key/value heads; a multiple is wanted, or key_of_query");
+    return;
+  }
+  TORCH_CHECK(key_of_query->dim() == 1 && key_of_query->sym_size(0) == q.sym_size(1) &&
+                  key_of_query->scalar_type() == at::kLong && key_of_query->device() == q.device(),
+              "gated_inference: key_of_query has shape ", key_of_query->sym_sizes(), ", dtype ",
+              key_of_query->scalar_type(), " and is on ", key_of_query->device(), "; [", q.sym_size(1),
+              "], int64 and q's device are wanted");
 }
 
 int64_t slope_width(at::ScalarType dtype, const c10::SymInt& head_size) {

@@ -37,8 +37,17 @@ using BackwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor
     const at::Tensor& log_sum_exp, const at::Tensor& slope_rows, const at::Tensor& slope_sums,
     std::string_view gate, Seed seed, int64_t first, double scale, double sharpness);
 
+// openwork::gated_inference, as it is called and as a device registers it.
+using InferenceKernel = at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                   const std::optional<at::Tensor>& bias,
+                                   const std::optional<at::Tensor>& idle,
+                                   const std::optional<at::Tensor>& key_of_query, std::string_view gate,
+                                   std::optional<double> scale);
+
 // The gate of that name; anything else fails.
 GateKind gate_of(std::string_view gate);
+// The same for gated_inference, which knows 'none' too.
+GateKind inference_gate_of(std::string_view gate);
 
 // Shapes, dtypes and devices of gated_attention's inputs. Sizes may be symbolic (meta and fake tensors).
 void check_gated_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -51,6 +60,11 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
                                     const at::Tensor& bias, const std::optional<at::Tensor>& idle,
                                     const at::Tensor& out, const at::Tensor& log_sum_exp,
                                     std::string_view gate, int64_t first, double sharpness);
+
+// The same for gated_inference: T queries at the end of K keys, gates hard.
+void check_gated_inference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& idle,
+                           const std::optional<at::Tensor>& key_of_query, std::string_view gate);
 
 // The sum of a row's gate gradients is linear in its dy and in dpenalty, so what multiplies them can be summed
 // in forward (docs/operator.md, 'The GPU kernels'):

@@ -2,7 +2,9 @@
 #include "ops/gated_inference.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -75,6 +77,76 @@ TEST(GatedInference, ReadsBehindACacheWhatTheWholeTextReads) {
                                         GateKind::kIdle, inference_scale(in));
     expect_same_rows(seen, whole.narrow(2, 203 - last, last), 2e-5, fmt::format("the last {}", last));
   }
+}
+
+TEST(GatedInference, GivesTheLastRowsOfTheOperatorForEveryGateAndOddSizes) {
+  for (const GateKind gate : {GateKind::kScore, GateKind::kLogprob, GateKind::kIdle}) {
+    for (const auto& [K, d] : {std::pair<int64_t, int64_t>{1, 3}, {2, 8}, {33, 20}, {131, 7}, {257, 100}}) {
+      const InferenceInputs in = make_inference_inputs(6, 2, K, d, at::kFloat);
+      const Tensor whole = by_reference(in, gate);
+      for (const int64_t last : {1, 2, 9}) {
+        if (last > K) continue;
+        const Tensor seen =
+            gated_inference(in.q.narrow(2, K - last, last), in.k, in.v, in.bias,
+                            gate == GateKind::kIdle ? in.idle : Tensor(), gate, inference_scale(in));
+        expect_same_rows(seen, whole.narrow(2, K - last, last), 2e-5,
+                         fmt::format("{} K {} d {} the last {}", gate_name(gate), K, d, last));
+      }
+    }
+  }
+}
+
+TEST(GatedInference, RowsWithoutAnOpenEdgeAreZero) {
+  const InferenceInputs in = make_inference_inputs(4, 2, 50, 16, at::kFloat);
+  const Tensor never = at::full({4}, -1e4, at::kFloat), far = at::full({4}, 1e4, at::kFloat);
+  for (const int64_t last : {1, 50}) {
+    const Tensor q = in.q.narrow(2, 50 - last, last);
+    const double scale = inference_scale(in);
+    EXPECT_TRUE(gated_inference(q, in.k, in.v, never, {}, GateKind::kScore, scale).eq(0).all().item<bool>());
+    EXPECT_TRUE(
+        gated_inference(q, in.k, in.v, in.bias, far, GateKind::kIdle, scale).eq(0).all().item<bool>());
+  }
+}
+
+TEST(GatedInference, SaysWhatItWasGivenAndWhatItWants) {
+  const InferenceInputs in = make_inference_inputs(4, 2, 9, 8, at::kFloat);
+  const auto message = [&](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "nothing was wrong";
+  };
+  const auto infer = [&](const Tensor& q, const Tensor& bias, const Tensor& idle, GateKind gate,
+                         const Tensor& heads = {}) {
+    return message([&] { gated_inference(q, in.k, in.v, bias, idle, gate, 1, heads); });
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(infer(in.q, {}, {}, GateKind::kScore), HasSubstr("gate is 'score' and bias is missing"));
+  EXPECT_THAT(infer(in.q, in.bias, in.idle, GateKind::kLogprob), HasSubstr("idle is given; none is wanted"));
+  EXPECT_THAT(infer(in.q, in.bias, {}, GateKind::kIdle), HasSubstr("idle is missing; a tensor [H]"));
+  EXPECT_THAT(infer(in.q.narrow(1, 0, 3), in.bias.narrow(0, 0, 3), {}, GateKind::kScore),
+              HasSubstr("3 heads over 2 key/value heads"));
+  EXPECT_THAT(infer(in.q, in.bias.to(at::kHalf), {}, GateKind::kScore), HasSubstr("bias has dtype Half"));
+  EXPECT_THAT(infer(in.q.to(at::kHalf), in.bias, {}, GateKind::kScore), HasSubstr("one is wanted"));
+  EXPECT_THAT(infer(in.q, in.bias, {}, GateKind::kScore, at::full({4}, 2, at::kLong)),
+              HasSubstr("key_of_query has 2; an index below k's 2 heads"));
+  const Tensor graded = in.q.clone().set_requires_grad(true);
+  EXPECT_THAT(infer(graded, in.bias, {}, GateKind::kScore), HasSubstr("a gradient was asked for"));
+  const at::NoGradGuard no_grad;
+  EXPECT_EQ(infer(graded, in.bias, {}, GateKind::kScore), "nothing was wrong");
+}
+
+TEST(GatedInference, HasAShapeWithoutNumbersAndNothingOfNothing) {
+  const InferenceInputs in = make_inference_inputs(4, 2, 9, 8, at::kBFloat16);
+  const auto meta = [](const Tensor& x) { return x.to(at::kMeta); };
+  const Tensor shape = gated_inference(meta(in.q.narrow(2, 7, 2)), meta(in.k), meta(in.v), meta(in.bias),
+                                       meta(in.idle), GateKind::kIdle, 1);
+  EXPECT_EQ(shape.sizes(), in.q.narrow(2, 7, 2).sizes());
+  EXPECT_EQ(shape.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(gated_inference(in.q.narrow(2, 0, 0), in.k, in.v, in.bias, in.idle, GateKind::kIdle, 1).numel(),
+            0);
 }
 
 TEST(GatedInference, GoesBeyondTheTilesItKeeps) {

@@ -1,8 +1,8 @@
-// The door to the CPU's inference kernel: plain arguments, and the work shared over threads.
-#include "ops/gated_inference.h"
-
+// gated_inference on the CPU: plain arguments for the kernel (inference.cpp), and the work shared over threads.
 #include <ATen/ATen.h>
+#include <torch/library.h>
 
+#include "ops/arguments.h"
 #include "ops/cpu/tensors.h"
 
 namespace openwork {
@@ -10,32 +10,28 @@ namespace {
 
 using at::Tensor;
 
-void check(const Tensor& q, const Tensor& k, const Tensor& v) {
-  TORCH_CHECK(q.device().is_cpu(), "gated_inference: q is on ", q.device(), "; a CPU tensor is wanted");
-  TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
-                  q.size(3) == k.size(3) && q.size(2) <= k.size(2),
-              "gated_inference: q has shape ", q.sizes(), ", k ", k.sizes(), " and v ", v.sizes(),
-              "; [B, H, T, d] and twice [B, G, K, d] with K >= T are wanted");
-  TORCH_CHECK(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(),
-              "gated_inference: q, k and v must have one dtype");
+using MaybeTensor = std::optional<Tensor>;
+
+Tensor find_key_heads(const MaybeTensor& key_of_query, int64_t heads, int64_t key_heads) {
+  if (!key_of_query) return at::arange(heads, at::kLong).floor_divide(heads / key_heads);
+  const Tensor read = key_of_query->contiguous();
+  for (int64_t h = 0; h < heads; ++h) {
+    const int64_t head = read.const_data_ptr<int64_t>()[h];
+    TORCH_CHECK(head >= 0 && head < key_heads, "gated_inference: key_of_query has ", head,
+                "; an index below k's ", key_heads, " heads is wanted");
+  }
+  return read;
 }
 
-Tensor find_key_heads(const Tensor& key_of_query, int64_t heads, int64_t key_heads) {
-  if (key_of_query.defined()) return key_of_query.contiguous();
-  TORCH_CHECK(heads % key_heads == 0, "gated_inference: ", heads, " heads over ", key_heads,
-              " key/value heads; a multiple is wanted, or key_of_query");
-  return at::arange(heads, at::kLong).floor_divide(heads / key_heads);
+Tensor as_double(const MaybeTensor& x) {
+  return x ? x->to(at::kDouble).contiguous() : Tensor();
 }
 
-Tensor as_double(const Tensor& x) {
-  return x.defined() ? x.to(at::kDouble).contiguous() : x;
-}
-
-}  // namespace
-
-Tensor gated_inference(const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& bias_,
-                       const Tensor& idle_, GateKind gate, double scale, const Tensor& key_of_query) {
-  check(q_, k_, v_);
+Tensor infer_on_cpu(const Tensor& q_, const Tensor& k_, const Tensor& v_, const MaybeTensor& bias_,
+                    const MaybeTensor& idle_, const MaybeTensor& key_of_query, std::string_view gate_name,
+                    std::optional<double> scale) {
+  check_gated_inference(q_, k_, v_, bias_, idle_, key_of_query, gate_name);
+  const GateKind gate = inference_gate_of(gate_name);
   const Tensor q = with_contiguous_rows(q_), k = with_contiguous_rows(k_), v = with_contiguous_rows(v_);
   const Tensor bias = as_double(bias_), idle = as_double(idle_);
   const Tensor heads = find_key_heads(key_of_query, q.size(1), k.size(1));
@@ -47,7 +43,7 @@ Tensor gated_inference(const Tensor& q_, const Tensor& k_, const Tensor& v_, con
   problem.q = view_of(q), problem.k = view_of(k), problem.v = view_of(v);
   problem.bias = bias.defined() ? bias.const_data_ptr<double>() : nullptr;
   problem.idle = idle.defined() ? idle.const_data_ptr<double>() : nullptr;
-  problem.scale = scale, problem.sharpness = 1;
+  problem.scale = scale_of(q, scale), problem.sharpness = 1;
   problem.gated = gate != GateKind::kNone,
   problem.of_row = gate == GateKind::kLogprob || gate == GateKind::kIdle;
   problem.key_head = heads.const_data_ptr<int64_t>();
@@ -61,6 +57,12 @@ Tensor gated_inference(const Tensor& q_, const Tensor& k_, const Tensor& v_, con
   };
   for_each_task(problem.B * H * per_head, cpu::choose_kernels().inference_workspace(problem), work);
   return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(openwork, CPU, library) {
+  library.impl("gated_inference", infer_on_cpu);
 }
 
 }  // namespace openwork
