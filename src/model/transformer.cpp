@@ -145,6 +145,7 @@ struct Transformer::Pass {
   const ForwardOptions& options;
   const std::vector<Layer>& layers;  // as they are stored, or in the original shape where somebody looks on
   RotaryTable rotary = {};
+  bool turns_in_cache = false;  // nobody looks at q and k: they are turned where the cache takes them in
 
   const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 };
@@ -219,9 +220,11 @@ Tensor Transformer::embed(const Tensor& ids, const ForwardOptions& options) cons
 Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const ForwardOptions& options) const {
   Pass pass{options, options.taps ? whole_layers() : layers_};
   if (config_.positions == Positions::kRotary) {
-    const int64_t past = options.cache ? options.cache->length() : 0;
-    pass.rotary = make_rotary_table(config_.rope, past, x.size(1), x.options());
+    pass.rotary = options.cache ? options.cache->rotary(config_.rope, x.size(1), x.options())
+                                : make_rotary_table(config_.rope, 0, x.size(1), x.options());
   }
+  pass.turns_in_cache =
+      options.cache && !options.taps && options.output_from == 0 && !at::GradMode::is_enabled();
   // A wrapper is of training passes: whoever taps, caches or cuts a pass has its layers as they are.
   const bool wrapped =
       wrapper_ && at::GradMode::is_enabled() && !options.taps && !options.cache && options.output_from == 0;
@@ -340,7 +343,7 @@ Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index
   }
   q = tap(taps, Site::kQuery, index, q), k = tap(taps, Site::kKey, index, k);
   v = tap(taps, Site::kValue, index, v);
-  if (config_.positions == Positions::kRotary) {
+  if (config_.positions == Positions::kRotary && !pass.turns_in_cache) {
     q = tap(taps, Site::kRotatedQuery, index, rotate(q, pass.rotary));
     k = tap(taps, Site::kRotatedKey, index, rotate(k, pass.rotary));
   }
@@ -365,7 +368,12 @@ Tensor Transformer::gather_values(const Heads& heads, int64_t index, const Pass&
                      !options.gate_totals && !at::GradMode::is_enabled()};
   if (call.draw.seed)
     call.draw.seed = static_cast<int64_t>(mix_seed(static_cast<uint64_t>(*call.draw.seed), index));
-  if (options.cache) std::tie(call.k, call.v) = options.cache->extend(index, call.k, call.v);
+  if (pass.turns_in_cache) {
+    const auto turned = options.cache->extend_turned(index, heads.q, heads.k, heads.v, pass.rotary);
+    call.q = turned.q, call.k = turned.k, call.v = turned.v;
+  } else if (options.cache) {
+    std::tie(call.k, call.v) = options.cache->extend(index, call.k, call.v);
+  }
   const AttentionResult result = attend(call);
   if (options.gate_totals && config_.gate != GateKind::kNone)
     options.gate_totals->add(call, result, layer.pruned, config_.heads);

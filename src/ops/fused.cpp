@@ -47,12 +47,16 @@ struct RotatePairs : torch::autograd::Function<RotatePairs> {
   }
 };
 
+Tensor call_silu(const Tensor& gate, const Tensor& linear) {
+  static const auto kernel = find_kernel<Tensor(const Tensor&, const Tensor&)>("openwork::silu_product");
+  return kernel.call(gate, linear);
+}
+
 struct SiluProduct : torch::autograd::Function<SiluProduct> {
   static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& linear) {
-    static const auto kernel = find_kernel<Tensor(const Tensor&, const Tensor&)>("openwork::silu_product");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     context->save_for_backward({gate, linear});
-    return kernel.call(gate, linear);
+    return call_silu(gate, linear);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     static const auto kernel =
@@ -111,11 +115,17 @@ struct AlignedProduct : torch::autograd::Function<AlignedProduct> {
 }  // namespace
 
 Tensor rotate_pairs(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
-  return has_kernel(x) ? RotatePairs::apply(x, cosine, sine) : rotate_plainly(x, cosine, sine);
+  if (!has_kernel(x)) return rotate_plainly(x, cosine, sine);
+  if (at::GradMode::is_enabled()) return RotatePairs::apply(x, cosine, sine);
+  at::AutoDispatchBelowADInplaceOrView below_autograd;  // a node nobody asks costs as much as the launch
+  return call_rotate(x, cosine, sine, false);
 }
 
 Tensor silu_product(const Tensor& gate, const Tensor& linear) {
-  return has_kernel(gate) ? SiluProduct::apply(gate, linear) : at::silu(gate) * linear;
+  if (!has_kernel(gate)) return at::silu(gate) * linear;
+  if (at::GradMode::is_enabled()) return SiluProduct::apply(gate, linear);
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  return call_silu(gate, linear);
 }
 
 Tensor gelu_tanh(const Tensor& x) {

@@ -1,6 +1,7 @@
-// gated_inference on the GPU, against the CPU's kernels in float64 on the same rounded inputs.
+// gated_inference and append_tokens on the GPU, against the CPU's kernels in float64 on the same rounded inputs.
 #include <fmt/format.h>
 
+#include "ops/append_cases.h"
 #include "ops/cuda_cases.h"
 #include "ops/gated_inference.h"
 
@@ -160,6 +161,19 @@ TEST_F(CudaInference, RepeatsBitForBitAndTakesGatesInHalfPrecision) {
     DecodeInputs widened = in;
     widened.bias = rounded.bias.to(at::kFloat), widened.idle = rounded.idle.to(at::kFloat);
     EXPECT_TRUE(run_inference(rounded, GateKind::kIdle).equal(run_inference(widened, GateKind::kIdle)));
+  }
+}
+
+TEST_F(CudaInference, AppendsAsTheCpuDoes) {
+  for (const AppendCase& of : append_cases()) {
+    for (const auto& [dtype, tolerance] :
+         {std::pair{at::kFloat, 1e-6}, {at::kHalf, 4e-3}, {at::kBFloat16, 4e-2}}) {
+      const AppendInputs in = make_append_inputs(of, dtype);
+      const AppendResult seen = run_append(of, in, gpu_), wanted = run_append(of, in, at::kCPU);
+      EXPECT_TRUE(seen.values.equal(wanted.values));
+      EXPECT_LE(relative_error(seen.q, wanted.q), tolerance);
+      EXPECT_LE(relative_error(seen.keys, wanted.keys), tolerance);
+    }
   }
 }
 

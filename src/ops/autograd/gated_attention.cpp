@@ -66,11 +66,17 @@ std::tuple<Tensor, Tensor, Tensor> differentiable(const Tensor& q, const Tensor&
                                                   const Tensor& bias, const MaybeTensor& idle,
                                                   std::string_view gate, Seed seed, int64_t first,
                                                   std::optional<double> scale, double sharpness) {
+  if (!at::GradMode::is_enabled()) {  // a node that nobody asks costs as much as a small kernel
+    static const auto kernel =
+        c10::Dispatcher::singleton().findSchemaOrThrow("openwork::gated_attention", "").typed<Operator>();
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return kernel.call(q, k, v, bias, idle, gate, seed, first, scale, sharpness);
+  }
   check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
   const double c = scale_of(q, scale);
   // Only where a backward pass will come, and by the kernels that have a use for them.
-  const bool keep_slopes = at::GradMode::is_enabled() && wants_gradient({&q, &k, &v, &bias}, idle) &&
-                           wants_slopes(q, gate) && !at::globalContext().deterministicAlgorithms();
+  const bool keep_slopes = wants_gradient({&q, &k, &v, &bias}, idle) && wants_slopes(q, gate) &&
+                           !at::globalContext().deterministicAlgorithms();
   auto results =
       GatedAttention::apply(q, k, v, bias, idle, std::string(gate), seed, first, c, sharpness, keep_slopes);
   return {results[0], results[1], results[2]};
