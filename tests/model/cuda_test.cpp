@@ -65,6 +65,21 @@ TEST_P(OnGpu, Bfloat16StaysNearTheReference) {
             0.05 * golden.at("logits").abs().mean().item<double>());
 }
 
+// A gated step of generation is a kernel of its own on each device.
+TEST(OnGpuGated, GenerationIsTheCpusWithAndWithoutTheCache) {
+  SKIP_WITHOUT_GPU();
+  GenerateOptions with, without;
+  with.tokens = without.tokens = 12;
+  without.use_cache = false;
+  for (const char* folder :
+       {"tests/data/llama_idle", "tests/data/sparse_gpt2_published", "models/openwork-8m-sparse"}) {
+    const Transformer here = load_model(folder), there = load_model(folder, {.device = at::kCUDA});
+    const std::vector<int64_t> wanted = generate(here, {5, 17, 80, 2, 41}, with);
+    EXPECT_EQ(generate(there, {5, 17, 80, 2, 41}, with), wanted) << folder;
+    EXPECT_EQ(generate(there, {5, 17, 80, 2, 41}, without), wanted) << folder;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, OnGpu,
                          testing::Values("gpt2", "gpt_neox", "llama", "olmo", "olmo2",
                                          "sparse_gpt2_published"),
