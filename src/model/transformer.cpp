@@ -17,6 +17,7 @@
 #include "model/rotary.h"
 #include "ops/few_rows.h"
 #include "ops/fused.h"
+#include "ops/rowwise.h"
 
 namespace openwork {
 namespace {
@@ -51,6 +52,8 @@ void check_overflow(const Tensor& numbers, const char* where) {
 }
 
 Tensor rms_normalise(const Tensor& x, const Tensor& weight, double epsilon) {
+  const bool alike = !weight.defined() || (weight.scalar_type() == x.scalar_type() && is_rowwise(weight));
+  if (alike && is_rowwise(x)) return rms_norm_rows(x, weight, epsilon);
   return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
 }
 

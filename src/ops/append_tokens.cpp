@@ -6,6 +6,7 @@
 
 #include "ops/fused.h"
 #include "ops/fused_kernels.h"
+#include "ops/rowwise.h"
 
 namespace openwork {
 namespace {
@@ -46,6 +47,11 @@ Tensor append_tokens(const Tensor& q, const Tensor& k, const Tensor& v, const Te
     const auto table = [](const Tensor& x) { return x.defined() ? std::optional<Tensor>(x) : std::nullopt; };
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     return kernel.call(q, k, v, table(cosine), table(sine), keys, values, at);
+  }
+  if (is_rowwise(q)) {
+    turn_rows(k, cosine, sine, keys.narrow(2, at, k.size(1)).transpose(1, 2));
+    turn_rows(v, {}, {}, values.narrow(2, at, v.size(1)).transpose(1, 2));
+    return turn(q, cosine, sine);
   }
   keys.narrow(2, at, k.size(1)).copy_(turn(k, cosine, sine).transpose(1, 2));
   values.narrow(2, at, v.size(1)).copy_(v.transpose(1, 2));

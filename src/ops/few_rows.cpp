@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ops/cpu/tensors.h"
 
@@ -13,7 +14,7 @@ namespace {
 using at::Tensor;
 
 constexpr int64_t kFew = 8;          // above, ATen's blocked products read each weight once for all rows
-constexpr int64_t kPiece = 1 << 16;  // weights of a task
+constexpr int64_t kPiece = 1 << 14;  // weights of a task: few, so that threads end together
 constexpr int64_t kWideColumns =
     256;  // outputs of a task where they lie side by side: whole vectors of every kernel
 
@@ -29,12 +30,30 @@ bool is_served(const Tensor& x, const Tensor& weight, const Tensor& bias) {
          (!bias.defined() || (bias.scalar_type() == dtype && bias.is_contiguous()));
 }
 
+// x as float, contiguous. Few numbers are converted in place: a call of ATen's takes longer.
+class WideRows {
+ public:
+  explicit WideRows(const Tensor& x) {
+    if (x.scalar_type() != at::kBFloat16 || !x.is_contiguous() ||
+        x.numel() > static_cast<int64_t>(few_.size())) {
+      many_ = x.to(at::kFloat).contiguous();
+      return;
+    }
+    std::copy_n(x.const_data_ptr<at::BFloat16>(), x.numel(), few_.begin());
+  }
+  const float* data() const { return many_.defined() ? many_.const_data_ptr<float>() : few_.data(); }
+
+ private:
+  std::array<float, 2048> few_;
+  Tensor many_;
+};
+
 }  // namespace
 
 Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (!is_served(x, weight, bias))
     return at::linear(x, weight, bias.defined() ? std::optional<Tensor>(bias) : std::nullopt);
-  const Tensor wide = x.to(at::kFloat).contiguous();
+  const WideRows wide(x);
   auto sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
   const Tensor out = at::empty(sizes, x.options());
@@ -42,7 +61,8 @@ Tensor few_rows_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
   problem.element = element_of(x.scalar_type());
   problem.inputs = weight.size(1), problem.outputs = weight.size(0);
   problem.rows = x.numel() / problem.inputs;
-  problem.x = wide.const_data_ptr<float>();
+  problem.x = wide.data();
+  problem.stored_x = x.is_contiguous() && x.scalar_type() != at::kFloat ? x.const_data_ptr() : nullptr;
   problem.weight = weight.const_data_ptr();
   problem.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
   problem.transposed = weight.stride(1) != 1;

@@ -3,13 +3,14 @@
 #include "ops/fused.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "ops/cpu/kernel.h"
 #include "ops/few_rows.h"
 #include "ops/fused_kernels.h"
+#include "ops/rowwise.h"
+#include "ops/threads.h"
 #include "ops/vocabulary_product.h"
 
 namespace openwork {
@@ -73,7 +74,7 @@ Tensor call_gelu(const Tensor& x) {
   const Tensor from = x.contiguous(), to = at::empty_like(from);
   const auto* const source = from.const_data_ptr<float>();
   auto* const target = to.mutable_data_ptr<float>();
-  at::parallel_for(0, from.numel(), kGrain, [&](int64_t begin, int64_t end) {
+  share_range(from.numel(), kGrain, [&](int64_t begin, int64_t end) {
     cpu::choose_kernels().gelu(source + begin, target + begin, end - begin);
   });
   return to;
@@ -115,6 +116,11 @@ struct AlignedProduct : torch::autograd::Function<AlignedProduct> {
 }  // namespace
 
 Tensor rotate_pairs(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
+  if (is_rowwise(x)) {
+    const Tensor turned = at::empty(x.sizes(), x.options());
+    turn_rows(x, cosine, sine, turned);
+    return turned;
+  }
   if (!has_kernel(x)) return rotate_plainly(x, cosine, sine);
   if (at::GradMode::is_enabled()) return RotatePairs::apply(x, cosine, sine);
   at::AutoDispatchBelowADInplaceOrView below_autograd;  // a node nobody asks costs as much as the launch
@@ -122,6 +128,7 @@ Tensor rotate_pairs(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
 }
 
 Tensor silu_product(const Tensor& gate, const Tensor& linear) {
+  if (is_rowwise(gate) && is_rowwise(linear)) return silu_product_rows(gate, linear);
   if (!has_kernel(gate)) return at::silu(gate) * linear;
   if (at::GradMode::is_enabled()) return SiluProduct::apply(gate, linear);
   at::AutoDispatchBelowADInplaceOrView below_autograd;

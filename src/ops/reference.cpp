@@ -5,7 +5,6 @@
 //   penalty = mean of sigmoid(g),  active = sum of z                      over causal pairs j <= i
 // It stores several T x T tensors per head; every kernel is tested against it.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "base/philox.h"
 #include "ops/arguments.h"
 #include "ops/gated_attention.h"
+#include "ops/threads.h"
 
 namespace openwork {
 namespace {
@@ -85,7 +85,7 @@ Tensor gate_uniforms(int64_t B, int64_t H, int64_t T, int64_t seed, int64_t firs
               ", T = ", T, ", first = ", first, "; none may be negative");
   Tensor uniform = at::empty({B, H, T, T}, at::kDouble);
   double* values = uniform.mutable_data_ptr<double>();
-  at::parallel_for(0, B * H * T, 64, [&](int64_t begin, int64_t end) {
+  share_range(B * H * T, 64, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t b = first + row / (H * T), h = row / T % H, i = row % T;
       for (int64_t octet = 0; octet * kGateKeys < T; ++octet) {

@@ -297,11 +297,15 @@ void backward(const BackwardProblem& problem, const BackwardPart& part, void* wo
 size_t forward_workspace(const Problem& problem);
 void forward(const ForwardProblem& problem, int64_t b, int64_t h, int64_t block, void* workspace);
 void gelu(const float* x, float* y, int64_t count);
+void rms_norm(const RmsNormProblem& problem, int64_t from, int64_t to);
+void silu_product(const SiluProblem& problem, int64_t from, int64_t to);
+void turn(const TurnProblem& problem, int64_t from, int64_t to);
 void few_rows(const FewRowsProblem& problem, int64_t from, int64_t to);
 size_t inference_workspace(const InferenceProblem& problem);
 void infer(const InferenceProblem& problem, int64_t b, int64_t h, int64_t task, void* workspace);
 
-const Kernels kKernels = {kLanes, forward_workspace, backward_workspace,  forward, backward,
-                          gelu,   few_rows,          inference_workspace, infer};
+const Kernels kKernels = {
+    kLanes, forward_workspace, backward_workspace, forward, backward, gelu, few_rows, inference_workspace,
+    infer,  rms_norm,          silu_product,       turn};
 
 }  // namespace openwork::cpu::OPENWORK_CPU_NAMESPACE

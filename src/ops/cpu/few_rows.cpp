@@ -1,6 +1,6 @@
 // Few rows times a matrix: each weight is loaded once, widened to float and multiplied with all rows. Sums of a row run
 // in an order that depends on the matrix alone.
-#include "ops/cpu/rows.h"
+#include "ops/cpu/wide.h"
 
 namespace openwork::cpu::OPENWORK_CPU_NAMESPACE {
 namespace {
@@ -9,30 +9,6 @@ using Vector = Lanes<float>;
 
 // Weights come from memory, in order: asking for them this many bytes ahead keeps more of them on their way.
 constexpr int64_t kAhead = 2048, kLine = 64;
-
-inline Vector load_wide(const float* from) {
-  return load(from);
-}
-inline Vector load_wide(const BFloat16* from) {
-#if defined(__AVX512F__)  // GCC makes five instructions of the general form
-  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  return reinterpret_cast<Vector>(
-      _mm512_maskz_slli_epi32(0xFFFF, _mm512_maskz_cvtepu16_epi32(0xFFFF, half), 16));
-#else
-  const auto narrow = load(reinterpret_cast<const uint16_t*>(from));
-  return reinterpret_cast<Vector>(__builtin_convertvector(narrow, Lanes<uint32_t>) << 16);
-#endif
-}
-inline Vector load_wide(const Half* from) {
-#if defined(__AVX512F__)
-  return reinterpret_cast<Vector>(
-      _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
-#else
-  Vector wide;
-  for (int lane = 0; lane < kLanes; ++lane) wide[lane] = from[lane];
-  return wide;
-#endif
-}
 
 inline float widen(float value) {
   return value;
@@ -72,8 +48,54 @@ float multiply_row(const float* x, const Stored* weights, int64_t K) {
   return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
 }
 
+#if defined(__AVX512F__)
+// Machines that multiply pairs of bfloat16 need not widen them: 32 weights an instruction, products and sums in float.
+const bool kHasPairs = __builtin_cpu_supports("avx512bf16");
+
+__attribute__((target("avx512bf16"))) float multiply_pairs(const BFloat16* x, const BFloat16* weights,
+                                                           int64_t K) {
+  constexpr int kChains = 4;
+  constexpr int64_t kPairs = 2 * kLanes;
+  const auto load_pairs = [](const BFloat16* from) {
+    return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
+  };
+  __m512 sum[kChains] = {};
+  int64_t k = 0;
+  for (; k + kChains * kPairs <= K; k += kChains * kPairs) {
+#pragma GCC unroll 4
+    for (int chain = 0; chain < kChains; ++chain) {
+      const BFloat16* const here = weights + k + chain * kPairs;
+      __builtin_prefetch(reinterpret_cast<const char*>(here) + kAhead);
+      sum[chain] = _mm512_dpbf16_ps(sum[chain], load_pairs(here), load_pairs(x + k + chain * kPairs));
+    }
+  }
+  for (; k + kPairs <= K; k += kPairs)
+    sum[0] = _mm512_dpbf16_ps(sum[0], load_pairs(weights + k), load_pairs(x + k));
+  float rest = 0;
+  for (; k < K; ++k) rest += widen(weights[k]) * widen(x[k]);
+  const __m512 all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  return sum_lanes(reinterpret_cast<Vector>(all)) + rest;
+}
+
+bool takes_pairs(const FewRowsProblem& problem) {
+  return kHasPairs && problem.element == Element::kBFloat16 && problem.stored_x;
+}
+
+void multiply_rows_by_pairs(const FewRowsProblem& problem, int64_t from, int64_t to) {
+  const auto* const x = static_cast<const BFloat16*>(problem.stored_x);
+  for (int64_t n = from; n < to; ++n) {
+    const auto* const weights = static_cast<const BFloat16*>(problem.weight) + n * problem.weight_stride;
+    for (int64_t row = 0; row < problem.rows; ++row)
+      put<BFloat16>(problem, row, n, multiply_pairs(x + row * problem.inputs, weights, problem.inputs));
+  }
+}
+#endif
+
 template <typename Stored>
 void multiply_rows(const FewRowsProblem& problem, int64_t from, int64_t to) {
+#if defined(__AVX512F__)
+  if (takes_pairs(problem)) return multiply_rows_by_pairs(problem, from, to);
+#endif
   for (int64_t n = from; n < to; ++n) {
     const Stored* const weights = static_cast<const Stored*>(problem.weight) + n * problem.weight_stride;
     for (int64_t row = 0; row < problem.rows; ++row)

@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "ops/arguments.h"
 #include "ops/cpu/tensors.h"
 
@@ -12,11 +15,15 @@ using at::Tensor;
 
 using MaybeTensor = std::optional<Tensor>;
 
-Tensor find_key_heads(const MaybeTensor& key_of_query, int64_t heads, int64_t key_heads) {
-  if (!key_of_query) return at::arange(heads, at::kLong).floor_divide(heads / key_heads);
-  const Tensor read = key_of_query->contiguous();
-  for (int64_t h = 0; h < heads; ++h) {
-    const int64_t head = read.const_data_ptr<int64_t>()[h];
+std::vector<int64_t> find_key_heads(const MaybeTensor& key_of_query, int64_t heads, int64_t key_heads) {
+  std::vector<int64_t> read(static_cast<size_t>(heads));
+  if (!key_of_query) {
+    for (int64_t h = 0; h < heads; ++h) read[static_cast<size_t>(h)] = h / (heads / key_heads);
+    return read;
+  }
+  const Tensor given = key_of_query->contiguous();
+  std::copy_n(given.const_data_ptr<int64_t>(), heads, read.begin());
+  for (const int64_t head : read) {
     TORCH_CHECK(head >= 0 && head < key_heads, "gated_inference: key_of_query has ", head,
                 "; an index below k's ", key_heads, " heads is wanted");
   }
@@ -34,7 +41,7 @@ Tensor infer_on_cpu(const Tensor& q_, const Tensor& k_, const Tensor& v_, const 
   const GateKind gate = inference_gate_of(gate_name);
   const Tensor q = with_contiguous_rows(q_), k = with_contiguous_rows(k_), v = with_contiguous_rows(v_);
   const Tensor bias = as_double(bias_), idle = as_double(idle_);
-  const Tensor heads = find_key_heads(key_of_query, q.size(1), k.size(1));
+  const std::vector<int64_t> heads = find_key_heads(key_of_query, q.size(1), k.size(1));
   const Tensor out = at::empty(q.sizes(), q.options());
   cpu::InferenceProblem problem{};
   problem.element = element_of(q.scalar_type());
@@ -46,7 +53,7 @@ Tensor infer_on_cpu(const Tensor& q_, const Tensor& k_, const Tensor& v_, const 
   problem.scale = scale_of(q, scale), problem.sharpness = 1;
   problem.gated = gate != GateKind::kNone,
   problem.of_row = gate == GateKind::kLogprob || gate == GateKind::kIdle;
-  problem.key_head = heads.const_data_ptr<int64_t>();
+  problem.key_head = heads.data();
   problem.out = out.mutable_data_ptr();
 
   const int64_t per_head = problem.tasks_per_head(), H = problem.H;

@@ -77,10 +77,37 @@ struct FewRowsProblem {
   Element element;  // of weight, bias and out
   int64_t rows, inputs, outputs;
   const float* x;             // contiguous
+  const void* stored_x;       // the same as elements, where x was made of such; else null
   const void *weight, *bias;  // bias null where there is none
   int64_t weight_stride;      // from row to row of weight as it is stored:
   bool transposed;            // [inputs, outputs], else [outputs, inputs]
   void* out;                  // contiguous
+};
+
+// Rows over their root mean square, times weight: out, x [rows, width] contiguous, weight [width] or null.
+struct RmsNormProblem {
+  Element element;  // of all; not double, here and below
+  int64_t width;
+  float epsilon;
+  const void *x, *weight;
+  void* out;
+};
+
+// silu(gate) * linear, number by number.
+struct SiluProblem {
+  Element element;
+  const void *gate, *linear;
+  void* out;
+};
+
+// Rotary positions: pairs (x_n, x_{n + half}) of a row turned by its token's angles, what lies beyond 2 half kept.
+// With half 0 rows are copied.
+struct TurnProblem {
+  Element element;
+  int64_t T, heads, d, half;
+  View from, to;              // to is written
+  const void *cosine, *sine;  // [T, half]
+  int64_t table_stride;
 };
 
 // What a call of Kernels::backward computes for its row block.
@@ -102,6 +129,9 @@ struct Kernels {
   size_t (*inference_workspace)(const InferenceProblem&);
   // One query, or one block of query rows, of head h.
   void (*infer)(const InferenceProblem&, int64_t b, int64_t h, int64_t task, void* workspace);
+  void (*rms_norm)(const RmsNormProblem&, int64_t from, int64_t to);   // these rows
+  void (*silu_product)(const SiluProblem&, int64_t from, int64_t to);  // these numbers
+  void (*turn)(const TurnProblem&, int64_t from, int64_t to);          // these of the B T tokens
 };
 
 // Those of this machine's instruction set.

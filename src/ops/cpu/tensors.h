@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "ops/cpu/kernel.h"
+#include "ops/threads.h"
 
 namespace openwork {
 
@@ -37,9 +38,11 @@ template <typename Work>
 void for_each_task(int64_t tasks, size_t workspace_bytes, const Work& work) {
   std::atomic<int64_t> next{0};
   const int64_t threads = std::min<int64_t>(tasks, at::get_num_threads());
-  at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
-    const at::Tensor workspace = at::empty({static_cast<int64_t>(workspace_bytes)}, at::kByte);
-    for (int64_t task = next++; task < tasks; task = next++) work(task, workspace.mutable_data_ptr());
+  share_range(threads, 1, [&](int64_t, int64_t) {
+    const at::Tensor workspace =
+        workspace_bytes ? at::empty({static_cast<int64_t>(workspace_bytes)}, at::kByte) : at::Tensor();
+    void* const room = workspace_bytes ? workspace.mutable_data_ptr() : nullptr;
+    for (int64_t task = next++; task < tasks; task = next++) work(task, room);
   });
 }
 

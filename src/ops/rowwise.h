@@ -1,0 +1,17 @@
+// The doors to the CPU's kernels for single rows (cpu/rowwise.cpp). Whoever calls them asks is_rowwise first.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace openwork {
+
+// Whether the kernels take it: float32, bfloat16 or float16 on the CPU, and no gradient wanted of it.
+bool is_rowwise(const at::Tensor& x);
+
+// x [..., D] over its root mean square, times weight [D] (of x's dtype) or undefined.
+at::Tensor rms_norm_rows(const at::Tensor& x, const at::Tensor& weight, double epsilon);
+// silu(gate) * linear, both of one shape.
+at::Tensor silu_product_rows(const at::Tensor& gate, const at::Tensor& linear);
+// x [B, T, heads, d], turned by cosine and sine [T, half] (undefined: as it is), into `out` of the same shape.
+void turn_rows(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine, const at::Tensor& out);
+
+}  // namespace openwork
