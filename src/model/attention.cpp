@@ -96,7 +96,8 @@ AttentionResult attend_written_out(const AttentionCall& call) {
   return result;
 }
 
-// z of hard gates of many queries behind a long cache, on a GPU: a group's query heads read their keys together, and L comes out of the softmax, as the largest score less the log of its probability.
+// z of hard gates of many queries behind a long cache, on a GPU: a group's query heads read their keys together, and L
+// comes out of the softmax, as the largest score less the log of its probability.
 Tensor gather_behind_cache(const AttentionCall& call) {
   const int64_t B = call.q.size(0), H = call.q.size(1), T = call.q.size(2), G = call.k.size(1),
                 K = call.k.size(2);

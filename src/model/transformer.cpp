@@ -52,8 +52,9 @@ void check_overflow(const Tensor& numbers, const char* where) {
 }
 
 Tensor rms_normalise(const Tensor& x, const Tensor& weight, double epsilon) {
-  const bool alike = !weight.defined() || (weight.scalar_type() == x.scalar_type() && is_rowwise(weight));
-  if (alike && is_rowwise(x)) return rms_norm_rows(x, weight, epsilon);
+  const bool graded = at::GradMode::is_enabled() && weight.defined() && weight.requires_grad();
+  const bool alike = !weight.defined() || weight.scalar_type() == x.scalar_type();
+  if (alike && !graded && is_rowwise(x)) return rms_norm_rows(x, weight, epsilon);
   return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
 }
 

@@ -1,6 +1,6 @@
 // Small operators between attention and matrix products, each one kernel forward and one backward on the GPU
-// where ATen's own would be several passes over memory. On the CPU one kernel too where no gradient is wanted
-// (rowwise.h); else, and on other devices, they are those ATen calls (GELU apart), which is also what the kernels are
+// where ATen's own would be several passes over memory. On the CPU one kernel too for few tokens without
+// gradients (rowwise.h); else, and on other devices, they are those ATen calls (GELU apart), which is also what the kernels are
 // tested against. First derivatives only.
 #pragma once
 #include <ATen/core/Tensor.h>

@@ -4,7 +4,9 @@
 
 namespace openwork {
 
-// Whether the kernels take it: float32, bfloat16 or float16 on the CPU, and no gradient wanted of it.
+// Whether the kernels take x [B, T, ...]: float32, bfloat16 or float16 on the CPU, no gradient wanted of it, and no more
+// tokens than a step of generation has. With more the calls are not what takes time, and a pass without gradients
+// (recomputed layers) must give the bits of one with them.
 bool is_rowwise(const at::Tensor& x);
 
 // x [..., D] over its root mean square, times weight [D] (of x's dtype) or undefined.
