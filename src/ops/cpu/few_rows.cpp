@@ -10,24 +10,11 @@ using Vector = Lanes<float>;
 // Weights come from memory, in order: asking for them this many bytes ahead keeps more of them on their way.
 constexpr int64_t kAhead = 2048, kLine = 64;
 
-inline float widen(float value) {
-  return value;
-}
-inline float widen(BFloat16 value) {
-  return value;
-}
-inline float widen(Half value) {
-  return value;
-}
-
 template <typename Stored>
 void put(const FewRowsProblem& problem, int64_t row, int64_t n, float sum) {
-  if (problem.bias) sum += widen(static_cast<const Stored*>(problem.bias)[n]);
+  if (problem.bias) sum += static_cast<float>(static_cast<const Stored*>(problem.bias)[n]);
   Stored* const to = static_cast<Stored*>(problem.out) + row * problem.outputs + n;
-  if constexpr (sizeof(Stored) == sizeof(float))
-    *to = sum;
-  else
-    *to = Stored::round(sum);
+  *to = narrow_to(to, sum);
 }
 
 // The dot product of a row of x and a row of weights, in four chains so that additions do not wait for one another.
@@ -44,7 +31,7 @@ float multiply_row(const float* x, const Stored* weights, int64_t K) {
       sum[chain] += load_wide(weights + k + chain * kLanes) * load(x + k + chain * kLanes);
   }
   float rest = 0;
-  for (; k < K; ++k) rest += widen(weights[k]) * x[k];
+  for (; k < K; ++k) rest += static_cast<float>(weights[k]) * x[k];
   return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
 }
 
@@ -72,7 +59,7 @@ __attribute__((target("avx512bf16"))) float multiply_pairs(const BFloat16* x, co
   for (; k + kPairs <= K; k += kPairs)
     sum[0] = _mm512_dpbf16_ps(sum[0], load_pairs(weights + k), load_pairs(x + k));
   float rest = 0;
-  for (; k < K; ++k) rest += widen(weights[k]) * widen(x[k]);
+  for (; k < K; ++k) rest += static_cast<float>(weights[k]) * static_cast<float>(x[k]);
   const __m512 all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   return sum_lanes(reinterpret_cast<Vector>(all)) + rest;
 }
@@ -129,7 +116,8 @@ float multiply_column(const FewRowsProblem& problem, const float* x, const Store
   for (int64_t first = 0; first < problem.inputs; first += kPart) {
     const int64_t last = first + kPart < problem.inputs ? first + kPart : problem.inputs;
     float part = 0;
-    for (int64_t k = first; k < last; ++k) part += x[k] * widen(weights[k * problem.weight_stride]);
+    for (int64_t k = first; k < last; ++k)
+      part += x[k] * static_cast<float>(weights[k * problem.weight_stride]);
     sum += part;
   }
   return sum;
