@@ -52,6 +52,18 @@ export async function openPage(browser, address, options = {}) {
   return { page, said, close: () => context.close() };
 }
 
+// The pointer over a place of a drawing until the page shows `answer`: what is still loading may move the drawing from under a first try.
+export async function pointAt(page, selector, x, y, answer) {
+  for (let tries = 0; ; ++tries) {
+    await page.locator(selector).scrollIntoViewIfNeeded();
+    const box = await page.locator(selector).boundingBox();
+    await page.mouse.move(box.x + x - 1, box.y + y);
+    await page.mouse.move(box.x + x, box.y + y);
+    const seen = await page.waitForSelector(answer, { timeout: 1000 }).catch((late) => { if (tries === 29) throw late; });
+    if (seen) return;
+  }
+}
+
 // Until a canvas has been drawn on.
 export const drawn = (page, selector) => page.waitForFunction((at) => {
   const canvas = document.querySelector(at);

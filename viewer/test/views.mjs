@@ -1,7 +1,7 @@
 // The views, in any home of the page: what they show, and what a hand does in them.
 import assert from "node:assert/strict";
 import { check, checkSvg, exported, inked, picture } from "./check.mjs";
-import { drawn } from "./helpers.mjs";
+import { drawn, pointAt } from "./helpers.mjs";
 
 // What every home of the page must show, served or in a file: `open` gives a page at a view's address, `kind` names the screenshots.
 export async function seeViews(page, kind, out) {
@@ -43,10 +43,7 @@ export async function seeViews(page, kind, out) {
     await shot(`${kind}-head`);
   });
   await check(`${kind}: pointing at a pair of tokens lights both up along the prompt`, async () => {
-    await page.locator("#view-head canvas").scrollIntoViewIfNeeded();
-    const box = await page.locator("#view-head canvas").boundingBox();
-    await page.mouse.move(box.x + 100, box.y + 300);
-    await page.waitForSelector(".tokens li.lit");
+    await pointAt(page, "#view-head canvas", 100, 300, ".tokens li.lit");
     assert.match(await page.locator("#view-head .reading").textContent(), /←.*openwork-8m \d/);
     await page.mouse.move(5, 5);
     await page.waitForFunction(() => !document.querySelector(".tokens li.lit"));
