@@ -2,30 +2,46 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/median.h"
 #include "bench/attention_case.h"
 #include "bench/measure.h"
 #include "ops/gated_attention.h"
+#include "ops/gated_inference.h"
 
 namespace openwork {
 namespace {
 
 using at::Tensor;
 
-// Median milliseconds of one call; short ones are timed in batches so that launches overlap as in training.
-double median_ms(const std::function<void()>& work, const at::Device& device, int repeats) {
+struct Timed {
+  double ms = -1;     // of one call
+  double ratio = -1;  // to the plain work
+};
+
+// Medians of `repeats` rounds in which the plain work takes its turn before the other, so that a machine that slows
+// down slows both. Short calls are timed in batches: launches overlap as in training.
+Timed time_beside(const std::function<void()>& plain, const std::function<void()>& work,
+                  const at::Device& device, int repeats) {
   constexpr double kBatchSeconds = 0.02;
-  work();
-  const double once = seconds_of(work, device, 1);
-  const int times = std::clamp(static_cast<int>(kBatchSeconds / std::max(once, 1e-6)), 1, 100);
-  std::vector<double> seconds;
-  for (int n = 0; n < repeats; ++n) seconds.push_back(seconds_of(work, device, times));
-  std::nth_element(seconds.begin(), seconds.begin() + repeats / 2, seconds.end());
-  return 1e3 * seconds[static_cast<size_t>(repeats / 2)];
+  const auto batch_of = [&](const std::function<void()>& call) {
+    call();
+    const double once = seconds_of(call, device, 1);
+    return std::clamp(static_cast<int>(kBatchSeconds / std::max(once, 1e-6)), 1, 100);
+  };
+  const int plain_batch = batch_of(plain), batch = batch_of(work);
+  std::vector<double> seconds, ratios;
+  for (int n = 0; n < repeats; ++n) {
+    const double beside = seconds_of(plain, device, plain_batch);
+    seconds.push_back(seconds_of(work, device, batch));
+    ratios.push_back(seconds.back() / beside);
+  }
+  return {1e3 * median(seconds), median(ratios)};
 }
 
 struct Shape {
@@ -38,7 +54,7 @@ struct Shape {
 
 std::vector<Shape> list_shapes(const AttentionBenchOptions& options) {
   if (options.device.is_cpu()) {
-    std::vector<Shape> shapes = {{1, 8, 1024, 64}, {2, 8, 512, 64}};
+    std::vector<Shape> shapes = {{1, 4, 1024, 64}, {2, 8, 512, 64}};
     if (options.long_sequences) shapes.insert(shapes.end(), {{1, 4, 2048, 64}, {1, 2, 4096, 64}});
     return shapes;
   }
@@ -48,6 +64,8 @@ std::vector<Shape> list_shapes(const AttentionBenchOptions& options) {
   }
   return shapes;
 }
+
+constexpr double kStartingBias = 5, kStartingIdle = 5;  // where post-training starts: a few percent open
 
 using Call = std::function<GatedAttentionResult(const AttentionInputs&)>;
 
@@ -76,6 +94,14 @@ Call gated_call(bool plain, std::string_view gate, std::optional<int64_t> seed, 
   return [=](const AttentionInputs& in) {
     const Tensor noise = uniforms.defined() ? uniforms.narrow(0, 0, in.q.size(0)) : uniforms;
     return gated_attention_with_uniforms(in.q, in.k, in.v, in.bias, idle_of(in), gate, noise);
+  };
+}
+
+// Hard gates, and nothing but z.
+Call inference_call(std::string_view gate) {
+  return [kind = *find_gate(gate)](const AttentionInputs& in) {
+    const double scale = 1 / std::sqrt(static_cast<double>(in.q.size(3)));
+    return GatedAttentionResult{gated_inference(in.q, in.k, in.v, in.bias, in.idle, kind, scale), {}, {}};
   };
 }
 
@@ -126,11 +152,11 @@ class Bench {
     AttentionCase described{shape.B, shape.H, shape.H, shape.T, shape.d};
     described.dtype = options_.dtype;
     const AttentionInputs inputs = make_inputs(described).to(options_.device);
+    dense_inputs_ = inputs;
     measure(shape, inputs, {"dense", dense_call()}, "", {});
     // The plain form stores several T x T tensors per head: run it where they fit.
     const bool fits = static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * shape.T) <= 6e8;
     constexpr int64_t kSeed = 1234;
-    constexpr double kStartingBias = 5, kStartingIdle = 5;  // where post-training starts: a few percent open
     for (const std::string_view gate : {kGateScore, kGateLogProb, kGateIdle}) {
       AttentionInputs gated = inputs;
       if (gate != kGateScore) gated.bias = inputs.bias + kStartingBias;
@@ -145,6 +171,8 @@ class Bench {
           measure(shape, gated, {"plain " + ending, gated_call(true, gate, seed, uniforms)}, gate, seed);
         }
         measure(shape, gated, {"openwork " + ending, gated_call(false, gate, seed, {})}, gate, seed);
+        if (!sampled)
+          measure(shape, gated, {"openwork " + ending + ", z alone", inference_call(gate), false}, gate, {});
       }
     }
     run_sparse(shape, inputs);
@@ -167,27 +195,44 @@ class Bench {
     clustered.q = (0.3 * inputs.q.to(at::kFloat) + features).to(options_.dtype);
     clustered.k = (0.3 * inputs.k.to(at::kFloat) + features + sink).to(options_.dtype);
     for (const bool even : {false, true}) {
-      AttentionInputs sparse = even ? inputs : clustered;
-      sparse.bias = at::full_like(inputs.bias, score_bias_for(sparse, 0.01));
-      const std::string name =
-          std::string("openwork score hard, 1 % ") + (even ? "spread evenly" : "clustered");
-      measure(shape, sparse, {name, gated_call(false, kGateScore, std::nullopt, {}), false}, kGateScore, {});
+      for (const std::string_view gate : {kGateScore, kGateIdle}) {
+        AttentionInputs sparse = even ? inputs : clustered;
+        if (gate == kGateIdle) sparse.idle = at::full_like(inputs.bias, kStartingIdle);
+        sparse.bias = at::full_like(inputs.bias, bias_for(sparse, 0.01));
+        const std::string name =
+            fmt::format("openwork {} hard, 1 % {}", gate, even ? "spread evenly" : "clustered");
+        if (gate == kGateScore)
+          measure(shape, sparse, {name, gated_call(false, gate, std::nullopt, {}), false}, gate, {});
+        measure(shape, sparse, {name + ", z alone", inference_call(gate), false}, gate, {});
+      }
     }
   }
 
-  // The bias that leaves about `share` of the first head's causal scores above 0.
-  static double score_bias_for(const AttentionInputs& inputs, double share) {
+  // The bias that leaves about `share` of the first head's causal edges open.
+  static double bias_for(const AttentionInputs& inputs, double share) {
     const int64_t T = inputs.q.size(2), step = std::max<int64_t>(1, T / 256);
     const Tensor rows = at::arange(0, T, step, inputs.q.options().dtype(at::kLong));
     const Tensor q = inputs.q[0][0].index_select(0, rows).to(at::kFloat), k = inputs.k[0][0].to(at::kFloat);
-    const Tensor scores = at::matmul(q, k.t()) / std::sqrt(static_cast<double>(inputs.q.size(3)));
     const Tensor keys = at::arange(T, rows.options());
-    const Tensor causal = scores.masked_select(keys.unsqueeze(0) <= rows.unsqueeze(1));
+    const Tensor causal = keys.unsqueeze(0) <= rows.unsqueeze(1);
+    const Tensor scores = (at::matmul(q, k.t()) / std::sqrt(static_cast<double>(inputs.q.size(3))))
+                              .masked_fill(~causal, -INFINITY);
+    Tensor gates = scores;  // g without the bias
+    if (inputs.idle.defined()) {
+      const Tensor L = scores.logsumexp(1, true);
+      gates = scores - L + at::log_sigmoid(L - inputs.idle[0].to(at::kFloat));
+    }
+    const Tensor seen = gates.masked_select(causal);
     const int64_t kept =
-        std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(causal.numel())));
-    const Tensor largest = std::get<0>(causal.topk(kept + 1));
-    return -(largest[kept] + largest[kept - 1]).item<double>() /
-           2;  // between two scores, so that none sits on the edge
+        std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(seen.numel())));
+    const Tensor largest = std::get<0>(seen.topk(kept + 1));
+    // Between two of them, so that none sits on the edge.
+    return -(largest[kept] + largest[kept - 1]).item<double>() / 2;
+  }
+
+  static double open_share(const GatedAttentionResult& result, const Shape& shape) {
+    return result.active.sum().item<double>() /
+           (static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * (shape.T + 1) / 2));
   }
 
   void measure(const Shape& shape, const AttentionInputs& inputs, const Way& way, std::string_view gate,
@@ -195,30 +240,29 @@ class Bench {
     AttentionBenchRow row;
     row.shape = shape.name();
     row.way = way.name;
+    const Way dense{"dense", dense_call()};
     {
       const at::NoGradGuard no_grad;
-      row.forward_ms = median_ms([&] { way.call(inputs); }, options_.device, options_.repeats);
-      const GatedAttentionResult result = way.call(inputs);
-      const double pairs =
-          static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * (shape.T + 1) / 2);
-      if (result.active.defined()) row.open_share = result.active.sum().item<double>() / pairs;
+      const Timed timed = time_beside([&] { dense.call(dense_inputs_); }, [&] { way.call(inputs); },
+                                      options_.device, options_.repeats);
+      row.forward_ms = timed.ms, row.forward_ratio = timed.ratio;
+      if (!gate.empty()) row.open_share = open_share(gated_call(false, gate, seed, {})(inputs), shape);
     }
     row.error = relative_error(way, inputs, gate, seed);
     if (way.backward) {
-      row.forward_backward_ms =
-          median_ms([&] { run_backward(way, inputs); }, options_.device, options_.repeats);
-      row.peak_megabytes = peak_megabytes([&] { run_backward(way, inputs); }, options_.device);
+      const auto both = [&] { run_backward(way, inputs); };
+      const Timed timed =
+          time_beside([&] { run_backward(dense, dense_inputs_); }, both, options_.device, options_.repeats);
+      row.forward_backward_ms = timed.ms, row.forward_backward_ratio = timed.ratio;
+      row.peak_megabytes = peak_megabytes(both, options_.device);
     }
-    if (way.name == "dense") dense_ = row;
-    row.forward_ratio = row.forward_ms / dense_.forward_ms;
-    if (way.backward) row.forward_backward_ratio = row.forward_backward_ms / dense_.forward_backward_ms;
     visit_(row);
     rows_.push_back(row);
   }
 
   AttentionBenchOptions options_;
   std::function<void(const AttentionBenchRow&)> visit_;
-  AttentionBenchRow dense_;
+  AttentionInputs dense_inputs_;  // of this shape: dense is timed beside every way
   std::vector<AttentionBenchRow> rows_;
 };
 

@@ -23,7 +23,7 @@ struct AttentionBenchRow {
   std::string way;    // "dense", "plain score sampled", "openwork score sampled", ...
   double forward_ms = -1;
   double forward_backward_ms = -1;
-  double forward_ratio = -1;  // to dense, same shape and run
+  double forward_ratio = -1;  // to dense, timed in turns with this way
   double forward_backward_ratio = -1;
   double peak_megabytes = -1;  // beyond inputs, forward and backward
   double error = -1;           // of out, |out - float64| / |float64|, same rounded inputs

@@ -20,7 +20,8 @@
 namespace openwork {
 namespace {
 
-constexpr int64_t kShortest = 128, kLongest = 8192, kNewTokens = 64;
+constexpr int64_t kShortest = 128, kNewTokens = 64;
+constexpr double kPatience = 120;  // seconds for the rounds of one work
 
 struct Contestant {
   std::string role;  // dense, sparse, pruned
@@ -109,22 +110,28 @@ Tensor continue_prompt(const Transformer& model, KeyValueCache& cache, const Ten
   return at::cat(made, 1);
 }
 
-// Of the keys a cache holds at the end (positions times key/value heads), the share that some token made behind the
-// prompt read through an open gate.
+// Of the keys a cache holds at the end (positions times key/value heads), the share that some token from position
+// `prompt` on read through an open gate.
 double share_of_keys_read(const Transformer& model, const Tensor& text, int64_t prompt) {
   const ModelConfig& config = model.config();
+  const int64_t count = text.size(1);
   double read = 0, held = 0;
-  Taps taps;
+  Taps gates;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    held += static_cast<double>(kept_key_values(config, layer).size()) * static_cast<double>(text.size(1));
-    taps.read({Site::kGate, layer}, [&](const Tensor& z) {                          // [1, H, T, T]
-      const Tensor rows = z[0].narrow(1, prompt, z.size(2) - prompt).gt(0).any(1);  // [H, T]
-      read += rows.view({config.kv_heads, config.group_size(), -1}).any(1).sum().item<double>();
+    held += static_cast<double>(kept_key_values(config, layer).size()) * static_cast<double>(count);
+    gates.read({Site::kGate, layer}, [&](const Tensor& z) {  // [1, H, rows, T]
+      const Tensor opened = z[0].gt(0).any(1);               // [H, T]
+      read += opened.view({config.kv_heads, config.group_size(), -1}).any(1).sum().item<double>();
     });
   }
+  // The prompt fills a cache, and only the rows behind it are written out: T x T numbers per head would not fit.
+  const Taps all_heads;
+  KeyValueCache cache(config.layers, count);
   ForwardOptions options;
-  options.taps = &taps, options.last_only = true;
-  model.forward(text, options);
+  options.taps = &all_heads, options.cache = &cache, options.last_only = true;
+  if (prompt > 0) model.forward(text.narrow(1, 0, prompt), options);
+  options.taps = &gates;
+  model.forward(text.narrow(1, prompt, count - prompt), options);
   return held == 0 ? 0 : read / held;
 }
 
@@ -132,9 +139,11 @@ class InferBench {
  public:
   explicit InferBench(const BenchSettings& settings) : settings_(settings) {
     const Transformer shape = settings.open_named(settings.model);
-    longest_ = std::min(kLongest, shape.config().context);
+    longest_ = std::min(settings.longest, shape.config().context);
     ids_ = read_prompt_text(settings, shape.config(), longest_);
     models_ = open_contestants(settings, ids_);
+    for (const Contestant& one : models_)
+      process_prompt(one.model, ids_.narrow(1, 0, 1));  // what is made once
   }
 
   nlohmann::json run() {
@@ -208,7 +217,8 @@ class InferBench {
     return index;
   }
 
-  // `make` gives the work of a model; times are medians of `repeats` rounds in which the models take turns.
+  // `make` gives the work of a model; times are medians of `repeats` rounds in which the models take turns, or of
+  // as many as begin within kPatience.
   template <typename Make>
   void measure(const std::string& work, int64_t tokens, const Make& make) {
     std::vector<std::function<void()>> works;
@@ -216,18 +226,21 @@ class InferBench {
     std::vector<double> megabytes;
     for (const Contestant& one : models_) {
       works.push_back(make(one.model));
-      works.back()();  // once unmeasured
       megabytes.push_back(peak_megabytes(works.back(), settings_.device) + weight_megabytes(one.model));
     }
-    for (int round = 0; round < settings_.repeats; ++round) {
-      for (size_t n = 0; n < works.size(); ++n)
+    double spent = 0;
+    for (int round = 0; round < settings_.repeats && spent < kPatience; ++round) {
+      for (size_t n = 0; n < works.size(); ++n) {
         seconds[n].push_back(seconds_of(works[n], settings_.device, 1));
+        spent += seconds[n].back();
+      }
     }
     for (size_t n = 0; n < works.size(); ++n) {
       std::vector<double> ratios;
       for (size_t round = 0; round < seconds[n].size(); ++round)
         ratios.push_back(seconds[n][round] / seconds[0][round]);
       add_row(work, models_[n].role, tokens, median(seconds[n]), median(ratios), megabytes[n]);
+      rows_.back()["rounds"] = ratios.size();
     }
   }
 

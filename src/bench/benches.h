@@ -21,6 +21,7 @@ struct BenchSettings {
   bool long_run = false;
   int repeats = 5;
   int64_t samples = 16, context = 1024, lora = 0;
+  int64_t longest = 8192;              // infer: tokens of the longest prompt
   std::vector<std::string> lora_full;  // with lora: modules that are trained whole (train)
   uint64_t seed = 0;
   at::Device device = at::kCPU;

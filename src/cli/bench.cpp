@@ -86,6 +86,10 @@ void add_bench_verb(CLI::App& app) {
   verb->add_option("--python", options->settings.python,
                    "a Python with the tokenizers package, to measure beside (tokenize)");
   verb->add_flag("--long", options->settings.long_run, "also the largest shapes (attention)");
+  verb->add_option("--longest", options->settings.longest, "tokens of the longest prompt (infer)")
+      ->type_name("N")
+      ->check(between(2, 1 << 20))
+      ->capture_default_str();
   verb->add_option("--repeats", options->settings.repeats, "timed repetitions; the median counts")
       ->type_name("N")
       ->check(between(1, 1000))

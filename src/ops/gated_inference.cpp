@@ -15,8 +15,8 @@ namespace {
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-// Keys whose scores of eight queries fit into a block's shared memory (cuda/inference.h), and queries that are few
-// whatever the keys.
+// Keys whose scores of eight queries fit into a block's shared memory, and queries that are few whatever the keys
+// (cuda/inference.h).
 constexpr int64_t kFewKeys = 2048, kFewQueries = 16, kLargestSize = 256;
 
 MaybeTensor maybe(const Tensor& tensor) {
@@ -57,7 +57,9 @@ Tensor gated_inference(const Tensor& q, const Tensor& k, const Tensor& v, const 
 
 bool is_quick_inference(const Tensor& q, int64_t keys) {
   if (q.is_cpu()) return true;
-  return has_kernel(q) && q.size(3) <= kLargestSize && (keys <= kFewKeys || q.size(2) <= kFewQueries);
+  const int64_t queries = q.size(2);
+  return has_kernel(q) && q.size(3) <= kLargestSize &&
+         (queries == keys || keys <= kFewKeys || queries <= kFewQueries);
 }
 
 TORCH_LIBRARY_FRAGMENT(openwork, library) {

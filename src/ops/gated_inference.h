@@ -17,8 +17,8 @@ at::Tensor gated_inference(const at::Tensor& q, const at::Tensor& k, const at::T
                            const at::Tensor& bias, const at::Tensor& idle, GateKind gate, double scale,
                            const at::Tensor& key_of_query = {});
 
-// Whether it is the quick way for queries like q before `keys` keys. On the CPU it always is; on a GPU, where it is
-// one launch (two behind a long cache), for few queries or few keys: beyond those, tiles on tensor cores win.
+// Whether it is the quick way for queries like q before `keys` keys. On the CPU it always is; on a GPU for whole texts,
+// and behind a cache for few queries or few keys.
 bool is_quick_inference(const at::Tensor& q, int64_t keys);
 
 }  // namespace openwork

@@ -1,12 +1,13 @@
 #include "train/gradient_norm.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "ops/threads.h"
 
 namespace openwork {
 namespace {
@@ -48,7 +49,7 @@ void sum_blocks(const Tensor& numbers, const Tensor& sums) {
   }
   const float* const from = numbers.const_data_ptr<float>();
   double* const to = sums.data_ptr<double>();
-  at::parallel_for(0, sums.numel(), 64, [&](int64_t begin, int64_t end) {
+  share_range(sums.numel(), 64, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n)
       to[n] = sum_squares(from + n * kBlock, std::min(kBlock, numbers.numel() - n * kBlock));
   });

@@ -1,7 +1,6 @@
 #include "train/initialise.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "base/philox.h"
 #include "io/json.h"
 #include "model/architecture.h"
+#include "ops/threads.h"
 
 namespace openwork {
 namespace {
@@ -38,7 +38,7 @@ Transformer draw_model(ModelConfig config, uint64_t seed) {
       list_parameters(architecture_named(config.architecture, "model"), config);
   NamedTensors parameters(specs.size());
   // Every tensor has a stream of its own, so that a model of billions is drawn on all cores, the same on any.
-  at::parallel_for(0, static_cast<int64_t>(specs.size()), 1, [&](int64_t begin, int64_t end) {
+  share_range(static_cast<int64_t>(specs.size()), 1, [&](int64_t begin, int64_t end) {
     const at::NoGradGuard no_grad_here;
     for (int64_t n = begin; n < end; ++n) {
       const ParameterSpec& spec = specs[static_cast<size_t>(n)];

@@ -64,7 +64,8 @@ TEST(TileLayout, ColumnsHoldTheKeysTheyAreTakenFor) {
   for (int n = 0; n < 8; ++n) {
     for (int t = 0; t < 4; ++t) {
       for (int e = 0; e < 2; ++e) {
-        EXPECT_EQ(place_row<Order::kOctets>(key_of_column(n, t, e)), n * 8 + 2 * t + e);
+        EXPECT_EQ(place_row<Order::kOctets>(key_of_column<Order::kOctets>(n, t, e)), n * 8 + 2 * t + e);
+        EXPECT_EQ(place_row<Order::kPlain>(key_of_column<Order::kPlain>(n, t, e)), n * 8 + 2 * t + e);
       }
     }
   }
@@ -79,7 +80,7 @@ TEST(TileLayout, ALanesOctetIsItsOwnOfFourProducts) {
       for (int m = 0; m < 4; ++m) {
         for (int e = 0; e < 2; ++e) {
           const uint32_t bits = draw.word[m] >> (16 * e) & 0xFFFF;
-          EXPECT_EQ(bits, wanted_bits(150, key_of_column(n + m, t, e)));
+          EXPECT_EQ(bits, wanted_bits(150, key_of_column<Order::kOctets>(n + m, t, e)));
         }
       }
     }

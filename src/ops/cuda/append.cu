@@ -2,26 +2,10 @@
 // at the end, as rotate_kernel of fused.cu turns them.
 #include "ops/cuda/append.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "ops/cuda/vector.cuh"
 
 namespace openwork::cuda {
 namespace {
-
-constexpr int kAppendThreads = 256;
-
-template <class Number, int N>
-struct alignas(sizeof(Number) * N) Pack {
-  Number at[N];
-};
-template <class Number, int N>
-__device__ Pack<Number, N> load_pack(const Number* from) {
-  return *reinterpret_cast<const Pack<Number, N>*>(from);
-}
-template <class Number, int N>
-__device__ void store_pack(Number* to, const Pack<Number, N>& pack) {
-  *reinterpret_cast<Pack<Number, N>*>(to) = pack;
-}
 
 template <class Number>
 __device__ Number* row_of(const Rows& rows, int b, int token, int head) {
@@ -42,52 +26,47 @@ __global__ void append_kernel(const __grid_constant__ Append a) {
   const int own = is_query ? head : is_value ? head - a.H - a.key_heads : head - a.H;
   const Number* from = row_of<const Number>(is_query ? a.q : is_value ? a.v : a.k, b, token, own);
   Number* to = row_of<Number>(is_query ? a.out : is_value ? a.values : a.keys, b, token, own);
-  auto second = load_pack<Number, N>(from + a.half + place);
+  auto second = load<Number, N>(from + a.half + place);
   if (place < a.half) {
-    auto first = load_pack<Number, N>(from + place);
+    auto first = load<Number, N>(from + place);
     if (!is_value) {
       const int64_t at = static_cast<int64_t>(token) * a.half + place;
-      const auto cosine = load_pack<Number, N>(static_cast<const Number*>(a.cosine) + at);
-      const auto sine = load_pack<Number, N>(static_cast<const Number*>(a.sine) + at);
+      const auto cosine = load<Number, N>(static_cast<const Number*>(a.cosine) + at);
+      const auto sine = load<Number, N>(static_cast<const Number*>(a.sine) + at);
 #pragma unroll
       for (int n = 0; n < N; ++n) {
-        const float c = static_cast<float>(cosine.at[n]), s = static_cast<float>(sine.at[n]);
-        const float x1 = static_cast<float>(first.at[n]), x2 = static_cast<float>(second.at[n]);
-        first.at[n] = static_cast<Number>(x1 * c - x2 * s);
-        second.at[n] = static_cast<Number>(x2 * c + x1 * s);
+        const float c = wide(cosine.at[n]), s = wide(sine.at[n]);
+        const float x1 = wide(first.at[n]), x2 = wide(second.at[n]);
+        first.at[n] = narrow<Number>(x1 * c - x2 * s);
+        second.at[n] = narrow<Number>(x2 * c + x1 * s);
       }
     }
-    store_pack<Number, N>(to + place, first);
+    store<Number, N>(to + place, first);
   }
-  store_pack<Number, N>(to + a.half + place, second);
+  store<Number, N>(to + a.half + place, second);
 }
 
 template <class Number, int N>
-cudaError_t launch_append_of(const Append& a, cudaStream_t stream) {
+void launch_append_of(const Append& a, cudaStream_t stream) {
   const int64_t work = static_cast<int64_t>(a.B) * a.T * (a.H + 2 * a.key_heads) * ((a.d - a.half) / N);
-  const auto blocks = static_cast<unsigned>((work + kAppendThreads - 1) / kAppendThreads);
-  append_kernel<Number, N><<<blocks, kAppendThreads, 0, stream>>>(a);
-  return cudaGetLastError();
+  append_kernel<Number, N><<<blocks_for(work), kThreads, 0, stream>>>(a);
 }
 
 template <class Number>
-cudaError_t launch_append_of(const Append& a, cudaStream_t stream) {
+void launch_append_of(const Append& a, cudaStream_t stream) {
   bool whole = a.half % 4 == 0 && a.d % 4 == 0;
   for (const Rows* rows : {&a.q, &a.k, &a.v, &a.out, &a.keys, &a.values}) {
-    whole &= reinterpret_cast<uintptr_t>(rows->data) % (4 * sizeof(Number)) == 0;
+    whole &= aligned(rows->data, 4 * sizeof(Number));
     for (const int64_t stride : {rows->batch, rows->head, rows->row}) whole &= stride % 4 == 0;
   }
-  for (const void* table : {a.cosine, a.sine})
-    whole &= reinterpret_cast<uintptr_t>(table) % (4 * sizeof(Number)) == 0;
+  for (const void* table : {a.cosine, a.sine}) whole &= aligned(table, 4 * sizeof(Number));
   return whole ? launch_append_of<Number, 4>(a, stream) : launch_append_of<Number, 1>(a, stream);
 }
 
 }  // namespace
 
 cudaError_t launch_append(const Append& a, cudaStream_t stream) {
-  if (a.element == Element::kFloat32) return launch_append_of<float>(a, stream);
-  return a.element == Element::kFloat16 ? launch_append_of<__half>(a, stream)
-                                        : launch_append_of<__nv_bfloat16>(a, stream);
+  return with_element(a.element, [&](auto number) { launch_append_of<decltype(number)>(a, stream); });
 }
 
 }  // namespace openwork::cuda

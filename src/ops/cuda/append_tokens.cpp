@@ -1,26 +1,17 @@
 // The GPU side of ops/append_tokens.h: takes tensors apart for the kernel (append.cu).
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include <limits>
 
 #include "ops/cuda/append.h"
+#include "ops/cuda/tensors.h"
 
 namespace openwork {
 namespace {
 
 using at::Tensor;
-
-cuda::Element element_of_tokens(const Tensor& x) {
-  TORCH_CHECK(
-      x.scalar_type() == at::kFloat || x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16,
-      "append_tokens: dtype ", x.scalar_type(), " on a GPU; float32, bfloat16 or float16 is wanted");
-  if (x.scalar_type() == at::kFloat) return cuda::Element::kFloat32;
-  return x.scalar_type() == at::kHalf ? cuda::Element::kFloat16 : cuda::Element::kBFloat16;
-}
 
 Tensor with_contiguous_heads(const Tensor& x) {
   return x.stride(3) == 1 ? x : x.contiguous();
@@ -44,7 +35,7 @@ Tensor append_on_gpu(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
                      Tensor& values, int64_t at) {
   const c10::cuda::CUDAGuard guard(q_in.device());
   cuda::Append call;
-  call.element = element_of_tokens(q_in);
+  call.element = element_of(q_in, "append_tokens");
   const Tensor q = with_contiguous_heads(q_in), k = with_contiguous_heads(k_in),
                v = with_contiguous_heads(v_in);
   const Tensor out = at::empty(q.sizes(), q.options());
@@ -65,7 +56,7 @@ Tensor append_on_gpu(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
   call.q = rows_by_token(q), call.k = rows_by_token(k), call.v = rows_by_token(v);
   call.out = rows_by_token(out);
   call.keys = rows_of_cache(keys, at), call.values = rows_of_cache(values, at);
-  C10_CUDA_CHECK(cuda::launch_append(call, c10::cuda::getCurrentCUDAStream(q.get_device()).stream()));
+  C10_CUDA_CHECK(cuda::launch_append(call, stream_of(q)));
   return out;
 }
 

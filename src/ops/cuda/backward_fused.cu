@@ -96,7 +96,7 @@ struct FusedBlock {
     hold(dA);
     // 2. Edge by edge.
     if (block_key + kGroupRows - 1 > first_row || first_row + 16 > a.problem.T) {
-      mask_scores(S, block_key, row, a.problem.T);
+      mask_scores<Order::kOctets>(S, block_key, row, a.problem.T);
     }
     const NoiseRows noise = noise_rows(a.problem, b, h);
     const uint64_t octet = block_key / kGateKeys,

@@ -49,7 +49,7 @@ struct QueryBlock {
       multiply_by_rows<Element, D>(S, q, right_address<D>(k_rows, lane));
       multiply_by_rows<Element, D>(dA, dy, right_address<D>(v_rows, lane));
       const bool inside = first_key + kStep - 1 <= first_row && first_row + 16 <= a.problem.T;
-      if (!inside) mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
+      if (!inside) mask_scores<Order::kOctets>(S, first_key, first_row + lane / 4, a.problem.T);
       const uint64_t octet = first_key / kGateKeys, here[2] = {counters[0] + octet, counters[1] + octet};
       differentiate_rows<kSampled, false>(a.problem, S, dA, state, c2, here, weight, floor, wide, gate_sum);
       if constexpr (walk != Walk::kGateSum) {

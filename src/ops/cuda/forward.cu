@@ -63,28 +63,30 @@ struct ForwardBlock {
   __device__ __forceinline__ void score(float (&S)[kTiles][4], int first_key, uint32_t place) {
     multiply_by_rows<Element, D>(S, q, right_address<D>(keys + place, lane));
     const bool inside = first_key + kStep - 1 <= first_row && first_row + 16 <= a.problem.T;
-    if (!inside) mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
+    if (!inside) mask_scores<Order::kOctets>(S, first_key, first_row + lane / 4, a.problem.T);
   }
 
   // The first walk of kOfRow: the sums alone.
   __device__ __forceinline__ void take_sums(int first_key, uint32_t place) {
     float p[kTiles][4];
+    PlainSums sums;
     score(p, first_key, place);
-    make_probabilities(rows, p, c2, kLowest2, first_key == 0,
+    make_probabilities(rows, p, c2, kLowest2, first_key == 0, sums,
                        [&](float(&S)[kTiles][4]) { score(S, first_key, place); });
   }
 
   __device__ __forceinline__ void take_gated(int first_key, uint32_t place) {
-    float p[kTiles][4], opened[kTiles / 2], unused[2];
+    float p[kTiles][4], opened[kTiles / 2];
+    PlainSums sums;
     score(p, first_key, place);
     const uint64_t octet = first_key / kGateKeys;
     const uint64_t here[2] = {counters[0] + octet, counters[1] + octet};
     bool narrow;
     if constexpr (kOfRow) {
       narrow = !wide;
-      if (narrow) exponentiate(p, rows.m2, c2, unused);
+      if (narrow) exponentiate(p, rows.m2, c2, sums);
     } else {
-      narrow = make_probabilities(rows, p, c2, bias2, first_key == 0,
+      narrow = make_probabilities(rows, p, c2, bias2, first_key == 0, sums,
                                   [&](float(&S)[kTiles][4]) { score(S, first_key, place); });
     }
     gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow, NoSlopes{});

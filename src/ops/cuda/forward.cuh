@@ -55,17 +55,31 @@ __device__ __forceinline__ void raise_reference(RowSums<D, kept>& rows, const fl
   rows.set_offsets({rows.m2[0] + bias2, rows.m2[1] + bias2});
 }
 
-// Scores become unnormalised probabilities p in place; their sums over the lane's two rows.
-template <int kTiles>
+// What is summed of a step's probabilities in a lane's two rows. They come in pairs, as gate_pair adds them again.
+struct PlainSums {
+  float sum[2] = {0, 0};
+  __device__ __forceinline__ void add(int r, float pair) { sum[r] += pair; }
+};
+// The same, with the largest pair: at least any of its edges.
+struct PairSums {
+  float sum[2] = {0, 0}, largest[2] = {0, 0};
+  __device__ __forceinline__ void add(int r, float pair) {
+    sum[r] += pair;
+    largest[r] = fmaxf(largest[r], pair);
+  }
+};
+
+// Scores become unnormalised probabilities p in place.
+template <int kTiles, class Sums>
 __device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float (&m2)[2], float c2,
-                                             float (&sum)[2]) {
-  sum[0] = sum[1] = 0;
+                                             Sums& sums) {
+  sums = {};
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) S[n][c] = exp2_fast(fmaf(S[n][c], c2, -m2[c / 2]));
-    sum[0] += S[n][0] + S[n][1];  // in pairs, as gate_pair adds them again
-    sum[1] += S[n][2] + S[n][3];
+    sums.add(0, S[n][0] + S[n][1]);
+    sums.add(1, S[n][2] + S[n][3]);
   }
 }
 
@@ -73,22 +87,21 @@ __device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float 
 // a row's first keys; it rises when a row passes it by kSlack2, which shows in the sums: then the scores are
 // made again (`again`), since looking for the largest of every step costs more than the rare second try.
 // False, with scores left as they are, where a row is wide and its gates need g itself.
-template <int D, Slopes kept, int kTiles, class Again>
+template <int D, Slopes kept, int kTiles, class Sums, class Again>
 __device__ __forceinline__ bool make_probabilities(RowSums<D, kept>& rows, float (&S)[kTiles][4], float c2,
-                                                   float bias2, bool first, Again again) {
-  float sum[2];
+                                                   float bias2, bool first, Sums& sums, Again again) {
   if (first || rows.is_wide()) raise_reference(rows, S, c2, bias2);
   if (rows.is_wide()) return false;
-  exponentiate(S, rows.m2, c2, sum);
+  exponentiate(S, rows.m2, c2, sums);
   constexpr float kMost = 1 << static_cast<int>(kSlack2);
-  if (__any_sync(kWholeWarp, !(fmaxf(sum[0], sum[1]) < kMost))) {
+  if (__any_sync(kWholeWarp, !(fmaxf(sums.sum[0], sums.sum[1]) < kMost))) {
     again(S);
     raise_reference(rows, S, c2, bias2);
     if (rows.is_wide()) return false;
-    exponentiate(S, rows.m2, c2, sum);
+    exponentiate(S, rows.m2, c2, sums);
   }
-  rows.l[0] += sum[0];
-  rows.l[1] += sum[1];
+  rows.l[0] += sums.sum[0];
+  rows.l[1] += sums.sum[1];
   return true;
 }
 

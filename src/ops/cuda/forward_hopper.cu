@@ -67,7 +67,7 @@ struct HopperGroup {
   __device__ __forceinline__ void mask(float (&S)[kTiles][4], int tile) const {
     const int first_key = tile * kGroupRows;
     if (first_key + kGroupRows - 1 > first_row || first_row + 16 > a.problem.T) {
-      mask_scores(S, first_key, first_row + lane / 4, a.problem.T);
+      mask_scores<Order::kOctets>(S, first_key, first_row + lane / 4, a.problem.T);
     }
   }
   __device__ __forceinline__ void score(float (&S)[kTiles][4], int tile) {
@@ -79,7 +79,8 @@ struct HopperGroup {
     mask(S, tile);
   }
   __device__ __forceinline__ bool normalise(float (&S)[kTiles][4], float bias2, int tile) {
-    return make_probabilities(rows, S, c2, bias2, tile == 0, [&](float(&again)[kTiles][4]) {
+    PlainSums sums;
+    return make_probabilities(rows, S, c2, bias2, tile == 0, sums, [&](float(&again)[kTiles][4]) {
       multiply_rows_alone<Element, D>(again, shared + group * kTile, key_tile(tile & 1));
       mask(again, tile);
     });
@@ -93,14 +94,15 @@ struct HopperGroup {
   }
 
   __device__ __forceinline__ void take_gated(int tile) {
-    float p[kTiles][4], opened[kTiles / 2], unused[2];
+    float p[kTiles][4], opened[kTiles / 2];
+    PlainSums sums;
     score(p, tile);
     const uint64_t octet = tile * (kGroupRows / kGateKeys);
     const uint64_t here[2] = {counters[0] + octet, counters[1] + octet};
     bool narrow;
     if constexpr (kOfRow) {
       narrow = !wide;
-      if (narrow) exponentiate(p, rows.m2, c2, unused);
+      if (narrow) exponentiate(p, rows.m2, c2, sums);
     } else {
       narrow = normalise(p, bias2, tile);
     }

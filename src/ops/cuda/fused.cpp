@@ -1,30 +1,17 @@
 // The GPU side of ops/fused.h: takes tensors apart for the kernels (fused.cu).
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include <limits>
 
 #include "ops/cuda/fused.h"
+#include "ops/cuda/tensors.h"
 
 namespace openwork {
 namespace {
 
 using at::Tensor;
-
-cuda::Element element_of(const Tensor& x) {
-  TORCH_CHECK(
-      x.scalar_type() == at::kFloat || x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16,
-      "openwork: dtype ", x.scalar_type(), " on a GPU; float32, bfloat16 or float16 is wanted");
-  if (x.scalar_type() == at::kFloat) return cuda::Element::kFloat32;
-  return x.scalar_type() == at::kHalf ? cuda::Element::kFloat16 : cuda::Element::kBFloat16;
-}
-
-cudaStream_t stream_of(const Tensor& x) {
-  return c10::cuda::getCurrentCUDAStream(x.get_device()).stream();
-}
 
 Tensor rotate_pairs(const Tensor& x_in, const Tensor& cosine, const Tensor& sine, bool back) {
   const c10::cuda::CUDAGuard guard(x_in.device());
@@ -35,7 +22,7 @@ Tensor rotate_pairs(const Tensor& x_in, const Tensor& cosine, const Tensor& sine
               "rotate_pairs: tables of ", cosine.sizes(), " do not fit x of ", x.sizes());
   Tensor out = at::empty(x.sizes(), x.options());
   C10_CUDA_CHECK(cuda::launch_rotation(
-      {element_of(x), x.size(0), x.size(1), x.size(2), static_cast<int>(x.size(3)),
+      {element_of(x, "rotate_pairs"), x.size(0), x.size(1), x.size(2), static_cast<int>(x.size(3)),
        static_cast<int>(cosine.size(1)), back, x.stride(0), x.stride(1), x.stride(2), x.const_data_ptr(),
        cosine.const_data_ptr(), sine.const_data_ptr(), out.mutable_data_ptr()},
       stream_of(x)));
@@ -49,7 +36,8 @@ Tensor silu_product(const Tensor& gate_in, const Tensor& linear_in) {
   const c10::cuda::CUDAGuard guard(gate_in.device());
   const Tensor gate = gate_in.contiguous(), linear = linear_in.contiguous();
   Tensor out = at::empty_like(gate);
-  cuda::SiluProduct arguments{element_of(gate), gate.numel(), gate.const_data_ptr(), linear.const_data_ptr()};
+  cuda::SiluProduct arguments{element_of(gate, "silu_product"), gate.numel(), gate.const_data_ptr(),
+                              linear.const_data_ptr()};
   arguments.out = out.mutable_data_ptr();
   C10_CUDA_CHECK(cuda::launch_silu_product(arguments, stream_of(gate)));
   return out;
@@ -61,8 +49,8 @@ std::tuple<Tensor, Tensor> silu_product_backward(const Tensor& grad_in, const Te
   const Tensor grad = grad_in.contiguous(), gate = gate_in.contiguous(), linear = linear_in.contiguous();
   Tensor grad_gate = at::empty_like(gate), grad_linear = at::empty_like(gate);
   C10_CUDA_CHECK(cuda::launch_silu_product_backward(
-      {element_of(gate), gate.numel(), gate.const_data_ptr(), linear.const_data_ptr(), grad.const_data_ptr(),
-       nullptr, grad_gate.mutable_data_ptr(), grad_linear.mutable_data_ptr()},
+      {element_of(gate, "silu_product"), gate.numel(), gate.const_data_ptr(), linear.const_data_ptr(),
+       grad.const_data_ptr(), nullptr, grad_gate.mutable_data_ptr(), grad_linear.mutable_data_ptr()},
       stream_of(gate)));
   return {grad_gate, grad_linear};
 }
@@ -73,7 +61,8 @@ cuda::CrossEntropy describe(const Tensor& logits, const Tensor& targets) {
                   targets.scalar_type() == at::kLong && targets.numel() == logits.size(0) &&
                   logits.size(0) <= std::numeric_limits<int>::max(),
               "cross_entropy: logits of ", logits.sizes(), " and targets of ", targets.sizes());
-  cuda::CrossEntropy arguments{element_of(logits), logits.size(0), logits.size(1), logits.stride(0)};
+  cuda::CrossEntropy arguments{element_of(logits, "cross_entropy"), logits.size(0), logits.size(1),
+                               logits.stride(0)};
   arguments.logits = logits.const_data_ptr();
   arguments.targets = targets.const_data_ptr<int64_t>();
   return arguments;

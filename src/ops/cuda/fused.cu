@@ -1,72 +1,13 @@
 // Rotary positions, silu(gate) * linear and cross-entropy, each one pass over its numbers: float32
 // arithmetic, vectors of up to 16 bytes where addresses allow, one rounding at the end.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cmath>
 #include <type_traits>
 
 #include "ops/cuda/fused.h"
+#include "ops/cuda/vector.cuh"
 
 namespace openwork::cuda {
 namespace {
-
-template <typename E, int N>
-struct alignas(sizeof(E) * N) Vector {
-  E at[N];
-};
-
-__device__ float wide(float x) {
-  return x;
-}
-__device__ float wide(__half x) {
-  return __half2float(x);
-}
-__device__ float wide(__nv_bfloat16 x) {
-  return __bfloat162float(x);
-}
-template <typename E>
-__device__ E narrow(float x);
-template <>
-__device__ float narrow<float>(float x) {
-  return x;
-}
-template <>
-__device__ __half narrow<__half>(float x) {
-  return __float2half_rn(x);
-}
-template <>
-__device__ __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
-  return __float2bfloat16_rn(x);
-}
-
-template <typename E, int N>
-__device__ Vector<E, N> load(const E* from) {
-  return *reinterpret_cast<const Vector<E, N>*>(from);
-}
-template <typename E, int N>
-__device__ void store(E* to, const Vector<E, N>& vector) {
-  *reinterpret_cast<Vector<E, N>*>(to) = vector;
-}
-
-// Calls `launch` with a value of the element's type.
-template <typename Launch>
-cudaError_t with_element(Element element, Launch launch) {
-  if (element == Element::kFloat32) launch(float{});
-  if (element == Element::kFloat16) launch(__half{});
-  if (element == Element::kBFloat16) launch(__nv_bfloat16{});
-  return cudaGetLastError();
-}
-
-constexpr int kThreads = 256;
-
-unsigned blocks_for(int64_t work) {
-  return static_cast<unsigned>((work + kThreads - 1) / kThreads);
-}
-
-bool aligned(const void* pointer, size_t bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
 
 // One thread turns N pairs, or copies N numbers beyond the turned part.
 template <typename E, int N>

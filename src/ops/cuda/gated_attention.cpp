@@ -7,16 +7,14 @@
 // torch.use_deterministic_algorithms the two-pass form runs there too, and results repeat bit for bit.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include <cmath>
 #include <limits>
 
 #include "ops/arguments.h"
-#include "ops/cuda/launch.h"
+#include "ops/cuda/tensors.h"
 
 namespace openwork {
 namespace {
@@ -24,12 +22,7 @@ namespace {
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-cuda::Element element_of(const Tensor& q) {
-  TORCH_CHECK(q.scalar_type() != at::kDouble, "gated_attention: q has dtype ", q.scalar_type(),
-              " on a GPU; float32, bfloat16 or float16 is wanted there (float64 runs on the CPU)");
-  if (q.scalar_type() == at::kFloat) return cuda::Element::kFloat32;
-  return q.scalar_type() == at::kHalf ? cuda::Element::kFloat16 : cuda::Element::kBFloat16;
-}
+constexpr const char* kName = "gated_attention";
 
 // A device's limits, asked once per device.
 struct Limits {
@@ -39,7 +32,7 @@ Limits limits_of(int device) {
   Limits limits;
   C10_CUDA_CHECK(
       cudaDeviceGetAttribute(&limits.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  C10_CUDA_CHECK(cudaDeviceGetAttribute(&limits.major, cudaDevAttrComputeCapabilityMajor, device));
+  limits.major = compute_major(device);
   TORCH_CHECK(limits.major >= 8, "gated_attention: GPU ", device, " has compute capability ", limits.major,
               ".x; 8.0 or later is wanted (or move the tensors to the CPU)");
   return limits;
@@ -97,10 +90,6 @@ Tensor empty_rows(const Tensor& q, int64_t heads, int64_t size) {
   return at::empty({B, T, heads, size}, q.options()).transpose(1, 2);
 }
 
-cuda::Rows rows_of(const Tensor& tensor) {
-  return {const_cast<void*>(tensor.const_data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
-}
-
 // What forward and backward share; holds the prepared tensors while the kernels are enqueued.
 struct Call {
   Plan plan;
@@ -118,11 +107,11 @@ struct Call {
         v(prepare_rows(v_in, plan)),
         bias(bias_in.to(at::kFloat).contiguous()),
         idle(idle_in ? idle_in->to(at::kFloat).contiguous() : Tensor()),
-        stream(c10::cuda::getCurrentCUDAStream(q_in.get_device()).stream()) {
+        stream(stream_of(q_in)) {
     problem.B = static_cast<int>(q.size(0)), problem.H = static_cast<int>(q.size(1));
     problem.key_heads = static_cast<int>(k.size(1)), problem.T = static_cast<int>(q.size(2));
     problem.d = static_cast<int>(plan.size);
-    problem.element = element_of(q);
+    problem.element = element_of(q, kName);
     problem.of_row = gate_of(gate) != GateKind::kScore;
     problem.sampled = seed.has_value();
     problem.seed = static_cast<uint64_t>(seed.value_or(0));
@@ -140,7 +129,7 @@ ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const T
                       const MaybeTensor& idle, std::string_view gate, std::optional<int64_t> seed,
                       int64_t first, double scale, double sharpness, bool keep_slopes) {
   check_gated_attention(q, k, v, bias, idle, gate, first, sharpness);
-  element_of(q);  // refuses what no kernel takes, before anything is allocated
+  element_of(q, kName);  // refuses what no kernel takes, before anything is allocated
   const c10::cuda::CUDAGuard guard(q.device());
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), d = q.size(3);
   const auto floats = q.options().dtype(at::kFloat);
@@ -186,7 +175,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
                                  sharpness);
   const bool slopes_given = check_slopes(slope_rows, slope_sums, q, seed.has_value());
-  element_of(q);
+  element_of(q, kName);
   const c10::cuda::CUDAGuard guard(q.device());
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), d = q.size(3);
   if (q.numel() == 0) {

@@ -1,15 +1,15 @@
 // gated_inference on the GPU: takes tensors apart for the kernels (inference.cu). A step of generation runs this in
 // every layer, so nothing here may wait for the GPU, and nothing is launched or allocated that one query does not need.
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include <limits>
 
 #include "ops/arguments.h"
 #include "ops/cuda/inference.h"
+#include "ops/cuda/tensors.h"
+#include "ops/fused_kernels.h"
 
 namespace openwork {
 namespace {
@@ -19,13 +19,6 @@ using MaybeTensor = std::optional<Tensor>;
 
 constexpr int64_t kEight = 8;  // numbers of a row that the kernels read together
 
-cuda::Element element_of_query(const Tensor& q) {
-  TORCH_CHECK(q.scalar_type() != at::kDouble, "gated_inference: q has dtype ", q.scalar_type(),
-              " on a GPU; float32, bfloat16 or float16 is wanted there (float64 runs on the CPU)");
-  if (q.scalar_type() == at::kFloat) return cuda::Element::kFloat32;
-  return q.scalar_type() == at::kHalf ? cuda::Element::kFloat16 : cuda::Element::kBFloat16;
-}
-
 // Rows of a multiple of eight numbers, each at a multiple of sixteen bytes. A projection's view and a cache, the
 // usual cases, pass as they are.
 Tensor align_rows(const Tensor& tensor) {
@@ -34,10 +27,6 @@ Tensor align_rows(const Tensor& tensor) {
   bool ready = rows.stride(3) == 1 && reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
   for (int dim = 0; dim < 3; ++dim) ready &= rows.size(dim) == 1 || rows.stride(dim) % kEight == 0;
   return ready ? rows : rows.clone(at::MemoryFormat::Contiguous);
-}
-
-cuda::Rows aligned_rows_of(const Tensor& tensor) {
-  return {const_cast<void*>(tensor.const_data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
 void check_sizes(const Tensor& q, const Tensor& k) {
@@ -64,16 +53,42 @@ struct Gates {
   }
 };
 
+// How a call is computed: few queries or few keys a block at a time; many queries by tiles on tensor cores; or, on a
+// GPU whose kernels for that are gated_attention's, by those, which count and sum what is not asked for here.
+enum class Way { kShort, kLong, kTiles, kOperator };
+
+Way way_for(const Tensor& q, const Tensor& k, GateKind gate, double scale) {
+  const bool half = q.scalar_type() != at::kFloat, many = q.size(2) > cuda::kFewQueries;
+  const bool sized = q.size(3) == 64 || q.size(3) == 128;
+  if (half && many && sized && static_cast<float>(scale) > 0 && compute_major(q.get_device()) == 9)
+    return Way::kTiles;
+  const bool is_short = k.size(2) <= cuda::kShortCache;
+  if (gate != GateKind::kNone && many && q.size(2) == k.size(2) && (half || !is_short)) return Way::kOperator;
+  return is_short ? Way::kShort : Way::kLong;
+}
+
+Tensor run_operator(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                    const MaybeTensor& idle, const MaybeTensor& key_of_query, std::string_view gate,
+                    double scale) {
+  static const auto forward = find_kernel<ForwardKernel>("openwork::gated_attention_forward");
+  const auto own = [&](const Tensor& x) { return key_of_query ? x.index_select(1, *key_of_query) : x; };
+  return std::get<0>(
+      forward.call(q, own(k), own(v), bias, idle, gate, std::nullopt, 0, scale, /*sharpness=*/1, false));
+}
+
 Tensor infer_on_gpu(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const MaybeTensor& bias,
                     const MaybeTensor& idle, const MaybeTensor& key_of_query, std::string_view gate,
                     std::optional<double> scale) {
   check_gated_inference(q_in, k_in, v_in, bias, idle, key_of_query, gate);
   const c10::cuda::CUDAGuard guard(q_in.device());
   cuda::Inference call;
-  call.element = element_of_query(q_in);
+  call.element = element_of(q_in, "gated_inference");
   if (q_in.numel() == 0) return at::empty(q_in.sizes(), q_in.options());
   check_sizes(q_in, k_in);
   const GateKind kind = inference_gate_of(gate);
+  const double c = scale_of(q_in, scale);
+  const Way way = way_for(q_in, k_in, kind, c);
+  if (way == Way::kOperator) return run_operator(q_in, k_in, v_in, *bias, idle, key_of_query, gate, c);
   const Gates gates(bias, idle);
   const Tensor q = align_rows(q_in), k = align_rows(k_in), v = align_rows(v_in);
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), K = k.size(2), d = q.size(3);
@@ -84,16 +99,18 @@ Tensor infer_on_gpu(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, 
   call.gated = kind != GateKind::kNone;
   call.of_row = kind == GateKind::kLogprob || kind == GateKind::kIdle;
   call.float_gates = gates.are_float;
-  call.scale = static_cast<float>(scale_of(q_in, scale));
+  call.scale = static_cast<float>(c);
   if (gates.bias) call.bias = gates.bias->const_data_ptr();
   if (gates.idle) call.idle = gates.idle->const_data_ptr();
   const Tensor heads = key_of_query ? key_of_query->contiguous() : Tensor();
   if (heads.defined()) call.key_of_query = heads.const_data_ptr<int64_t>();
-  call.q = aligned_rows_of(q), call.k = aligned_rows_of(k), call.v = aligned_rows_of(v);
-  call.out = aligned_rows_of(out);
+  call.q = rows_of(q), call.k = rows_of(k), call.v = rows_of(v);
+  call.out = rows_of(out);
 
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(q.get_device()).stream();
-  if (K <= cuda::kShortCache) {
+  const cudaStream_t stream = stream_of(q);
+  if (way == Way::kTiles) {
+    C10_CUDA_CHECK(cuda::launch_tiled_inference(call, stream));
+  } else if (way == Way::kShort) {
     C10_CUDA_CHECK(cuda::launch_short_inference(call, stream));
   } else {
     const int64_t rows = B * H * T, chunks = cuda::count_chunks(call.K);

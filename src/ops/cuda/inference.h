@@ -23,6 +23,8 @@ struct Inference {
   float* chunk_sums = nullptr;     // [B, H, T, chunks] of exp2(score - the chunk's largest)
 };
 
+// Up to this many queries are few: a block takes them one by one, or eight together.
+inline constexpr int kFewQueries = 16;
 // Up to this many keys one kernel does it, the scores in shared memory.
 inline constexpr int kShortCache = 2048;
 // From this many queries on, a block takes so many of them together.
@@ -32,6 +34,8 @@ OPENWORK_HOST_DEVICE int count_chunks(int K) {
   return (K + kChunkKeys - 1) / kChunkKeys;
 }
 
+// Hopper alone: two-byte elements, d 64 or 128, a positive scale; any T and K.
+cudaError_t launch_tiled_inference(const Inference& arguments, cudaStream_t stream);
 // K up to kShortCache.
 cudaError_t launch_short_inference(const Inference& arguments, cudaStream_t stream);
 // Any K, two kernels; wants room for scores, chunk_largest and chunk_sums.

@@ -36,10 +36,12 @@ OPENWORK_HOST_DEVICE constexpr uint32_t step_panel(uint32_t base, int placed) {
   return (base ^ (placed & 7) << 4) + placed * 128;
 }
 
-// kOctets: the key in column 2t + e of product n; and the octet that products n .. n+3 (n a multiple of 4)
-// hold of it in lane t.
+// The key in column 2t + e of product n, of kPlain and kOctets; and the octet that products n .. n+3 (n a multiple
+// of 4) hold of it in lane t in the latter.
+template <Order order>
 OPENWORK_HOST_DEVICE constexpr int key_of_column(int n, int t, int e) {
-  return n / 4 * 32 + 8 * t + n % 4 * 2 + e;
+  static_assert(order != Order::kPairs, "keys are rows there");
+  return order == Order::kPlain ? n * 8 + 2 * t + e : n / 4 * 32 + 8 * t + n % 4 * 2 + e;
 }
 OPENWORK_HOST_DEVICE constexpr int octet_of_lane(int n, int t) {
   return n + t;

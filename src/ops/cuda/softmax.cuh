@@ -32,16 +32,15 @@ __device__ __forceinline__ void find_largest(const float (&S)[kTiles][4], float 
   }
 }
 
-// Scores of keys after the row, or of rows past the end, become minus infinity. Columns hold keys in kOctets
-// order.
-template <int kTiles>
+// Scores of keys after the row, or of rows past the end, become minus infinity.
+template <Order order, int kTiles>
 __device__ __forceinline__ void mask_scores(float (&S)[kTiles][4], int first_key, int row, int T) {
   const int t = threadIdx.x & 3;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const int key = first_key + key_of_column(n, t, c & 1);
+      const int key = first_key + key_of_column<order>(n, t, c & 1);
       const int i = row + (c / 2) * 8;
       if (key > i || i >= T) S[n][c] = -INFINITY;
     }

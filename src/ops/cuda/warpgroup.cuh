@@ -37,6 +37,12 @@ struct PanelLoader {
 
   __device__ __forceinline__ uint32_t place(int row) const { return step_panel(base, place_row<order>(row)); }
 
+  // Leaves out the next tiles.
+  __device__ __forceinline__ void skip(int tiles) {
+    piece += static_cast<int64_t>(tiles) * (kGroupRows / kStepRows) * step;
+    left -= tiles * kGroupRows;
+  }
+
   // Starts copying the next 64 rows; rows past the end are zeros.
   __device__ __forceinline__ void load_next(uint32_t tile) {
     if (left > kGroupRows - kStepRows) {
