@@ -239,13 +239,13 @@ class InferBench {
       std::vector<double> ratios;
       for (size_t round = 0; round < seconds[n].size(); ++round)
         ratios.push_back(seconds[n][round] / seconds[0][round]);
-      add_row(work, models_[n].role, tokens, median(seconds[n]), median(ratios), megabytes[n]);
-      rows_.back()["rounds"] = ratios.size();
+      add_row(work, models_[n].role, tokens, seconds[n].size(), median(seconds[n]), median(ratios),
+              megabytes[n]);
     }
   }
 
-  void add_row(const std::string& work, const std::string& model, int64_t tokens, double seconds,
-               double ratio, double megabytes) {
+  void add_row(const std::string& work, const std::string& model, int64_t tokens, size_t rounds,
+               double seconds, double ratio, double megabytes) {
     const double speed = static_cast<double>(tokens) / seconds;
     const auto read = keys_read_.find(model);
     const bool known = read != keys_read_.end();
@@ -255,6 +255,7 @@ class InferBench {
     rows_.push_back({{"work", work},
                      {"model", model},
                      {"tokens", tokens},
+                     {"rounds", rounds},
                      {"seconds", seconds},
                      {"tokens_per_second", speed},
                      {"ratio_to_dense", ratio},

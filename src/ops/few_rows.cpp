@@ -13,7 +13,6 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kFew = 8;          // above, ATen's blocked products read each weight once for all rows
 constexpr int64_t kPiece = 1 << 14;  // weights of a task: few, so that threads end together
 constexpr int64_t kWideColumns =
     256;  // outputs of a task where they lie side by side: whole vectors of every kernel
@@ -22,11 +21,11 @@ bool is_served(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (!x.device().is_cpu() || x.dim() == 0 || x.size(-1) == 0 || weight.dim() != 2) return false;
   const int64_t rows = x.numel() / x.size(-1);
   const auto dtype = x.scalar_type();
-  const bool known = dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf;
   const bool graded = at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad() ||
                                                      (bias.defined() && bias.requires_grad()));
-  return known && !graded && rows > 0 && rows <= kFew && weight.scalar_type() == dtype &&
-         weight.size(1) == x.size(-1) && (weight.stride(1) == 1 || weight.stride(0) == 1) &&
+  return is_single_or_half(dtype) && !graded && rows > 0 && rows <= kFewTokens &&
+         weight.scalar_type() == dtype && weight.size(1) == x.size(-1) &&
+         (weight.stride(1) == 1 || weight.stride(0) == 1) &&
          (!bias.defined() || (bias.scalar_type() == dtype && bias.is_contiguous()));
 }
 

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include "ops/arguments.h"
+#include "ops/cuda/limits.h"
 #include "ops/fused_kernels.h"
 
 namespace openwork {
@@ -14,10 +15,6 @@ namespace {
 
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
-
-// Keys whose scores of eight queries fit into a block's shared memory, and queries that are few whatever the keys
-// (cuda/inference.h).
-constexpr int64_t kFewKeys = 2048, kFewQueries = 16, kLargestSize = 256;
 
 MaybeTensor maybe(const Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
@@ -58,8 +55,8 @@ Tensor gated_inference(const Tensor& q, const Tensor& k, const Tensor& v, const 
 bool is_quick_inference(const Tensor& q, int64_t keys) {
   if (q.is_cpu()) return true;
   const int64_t queries = q.size(2);
-  return has_kernel(q) && q.size(3) <= kLargestSize &&
-         (queries == keys || keys <= kFewKeys || queries <= kFewQueries);
+  return has_kernel(q) && q.size(3) <= cuda::kLargestSize &&
+         (queries == keys || keys <= cuda::kShortCache || queries <= cuda::kFewQueries);
 }
 
 TORCH_LIBRARY_FRAGMENT(openwork, library) {

@@ -11,7 +11,6 @@ namespace {
 using at::Tensor;
 
 constexpr int64_t kGrain = 1 << 15;  // numbers that are worth a thread
-constexpr int64_t kFewTokens = 8;    // as few_rows.cpp has it
 
 // For [B, T, heads, d], where heads and tokens have changed places.
 cpu::View view_of_tokens(const Tensor& x) {
@@ -21,10 +20,8 @@ cpu::View view_of_tokens(const Tensor& x) {
 }  // namespace
 
 bool is_rowwise(const Tensor& x) {
-  const auto dtype = x.scalar_type();
-  const bool known = dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf;
-  return x.is_cpu() && known && x.numel() > 0 && x.dim() >= 3 && x.size(0) * x.size(1) <= kFewTokens &&
-         !(at::GradMode::is_enabled() && x.requires_grad());
+  return x.is_cpu() && is_single_or_half(x.scalar_type()) && x.numel() > 0 && x.dim() >= 3 &&
+         x.size(0) * x.size(1) <= kFewTokens && !(at::GradMode::is_enabled() && x.requires_grad());
 }
 
 Tensor rms_norm_rows(const Tensor& x, const Tensor& weight, double epsilon) {

@@ -10,6 +10,15 @@
 
 namespace openwork {
 
+// What a step of generation has at most, one for each text: above it ATen's blocked products read each weight once for
+// all rows, and its calls between them are not what takes time.
+inline constexpr int64_t kFewTokens = 8;
+
+// What the kernels of such a step take.
+inline bool is_single_or_half(at::ScalarType dtype) {
+  return dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf;
+}
+
 inline cpu::Element element_of(at::ScalarType dtype) {
   switch (dtype) {
     case at::kDouble:

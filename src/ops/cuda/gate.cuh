@@ -47,13 +47,17 @@ __device__ __forceinline__ float bias_in_log2(float bias) {
   return keep_finite(bias * kLog2E);
 }
 
+// b + log sigmoid(L - a), with x2 = L - a.
+__device__ __forceinline__ float offset_beside_idle2(float bias2, float x2) {
+  return keep_finite(bias2 + (fminf(x2, 0.f) - log2f(1.f + exp2f(-fabsf(x2)))));
+}
+
 // offset of a row, in one exponent whatever a and b are: an a of -infinity is logprob, of +infinity closed.
 __device__ __forceinline__ float row_offset2(const Problem& p, int h, float log_sum_exp2) {
   const float bias2 = bias_in_log2(p.bias[h]);
   if (!p.of_row) return bias2 + log_sum_exp2;
   if (!p.idle) return bias2;
-  const float x2 = log_sum_exp2 - p.idle[h] * kLog2E;
-  return keep_finite(bias2 + (fminf(x2, 0.f) - log2f(1.f + exp2f(-fabsf(x2)))));
+  return offset_beside_idle2(bias2, log_sum_exp2 - p.idle[h] * kLog2E);
 }
 
 // w_i, what P_ij G_i is multiplied with in dS, and 1 - w_i, what G_i is in -da.

@@ -67,9 +67,9 @@ Way way_for(const Tensor& q, const Tensor& k, GateKind gate, double scale) {
   return is_short ? Way::kShort : Way::kLong;
 }
 
-Tensor run_operator(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                    const MaybeTensor& idle, const MaybeTensor& key_of_query, std::string_view gate,
-                    double scale) {
+Tensor run_gated_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                           const MaybeTensor& idle, const MaybeTensor& key_of_query, std::string_view gate,
+                           double scale) {
   static const auto forward = find_kernel<ForwardKernel>("openwork::gated_attention_forward");
   const auto own = [&](const Tensor& x) { return key_of_query ? x.index_select(1, *key_of_query) : x; };
   return std::get<0>(
@@ -88,7 +88,7 @@ Tensor infer_on_gpu(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, 
   const GateKind kind = inference_gate_of(gate);
   const double c = scale_of(q_in, scale);
   const Way way = way_for(q_in, k_in, kind, c);
-  if (way == Way::kOperator) return run_operator(q_in, k_in, v_in, *bias, idle, key_of_query, gate, c);
+  if (way == Way::kOperator) return run_gated_attention(q_in, k_in, v_in, *bias, idle, key_of_query, gate, c);
   const Gates gates(bias, idle);
   const Tensor q = align_rows(q_in), k = align_rows(k_in), v = align_rows(v_in);
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), K = k.size(2), d = q.size(3);

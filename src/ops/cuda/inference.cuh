@@ -145,8 +145,7 @@ __device__ RowGate gate_of_row(const Inference& a, int h, float log_sum_exp2) {
   if (!a.of_row) return {log_sum_exp2, 0.f, -bias2};
   if (!a.idle) return {log_sum_exp2, log_sum_exp2, -bias2};
   const float x2 = log_sum_exp2 - number_of_head<Number>(a.idle, h, a.float_gates) * kLog2E;
-  const float beside_idle2 = fminf(x2, 0.f) - log2f(1.f + exp2f(-fabsf(x2)));
-  return {log_sum_exp2, log_sum_exp2, -keep_finite(bias2 + beside_idle2)};
+  return {log_sum_exp2, log_sum_exp2, -offset_beside_idle2(bias2, x2)};
 }
 
 // Phase 2, of `count` scores.

@@ -23,10 +23,6 @@ struct Inference {
   float* chunk_sums = nullptr;     // [B, H, T, chunks] of exp2(score - the chunk's largest)
 };
 
-// Up to this many queries are few: a block takes them one by one, or eight together.
-inline constexpr int kFewQueries = 16;
-// Up to this many keys one kernel does it, the scores in shared memory.
-inline constexpr int kShortCache = 2048;
 // From this many queries on, a block takes so many of them together.
 inline constexpr int kQueryBlock = 8;
 inline constexpr int kChunkKeys = 512;

@@ -14,8 +14,8 @@
 namespace openwork::cuda {
 namespace {
 
-constexpr float kMostOdds2 = 60.f;  // beyond it only edges open that weigh nothing
-constexpr float kNear = 0.99f;      // what is marked, of what opens a gate: room for rounding
+[[maybe_unused]] constexpr float kMostOdds2 = 60.f;  // beyond it only edges open that weigh nothing
+[[maybe_unused]] constexpr float kNear = 0.99f;  // what is marked, of what opens a gate: room for rounding
 
 template <int D>
 struct TileShape {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/philox.h"
+#include "ops/cuda/limits.h"
 
 namespace openwork::cuda {
 
@@ -116,7 +117,6 @@ cudaError_t launch_fused_backward(const Backward& arguments, cudaStream_t stream
 cudaError_t launch_row_states(const Backward& arguments, cudaStream_t stream);
 
 // Any head size up to kLargestSize, any element, any scale; float32 arithmetic throughout.
-inline constexpr int kLargestSize = 256;
 cudaError_t launch_plain_forward(const Forward& arguments, cudaStream_t stream);
 cudaError_t launch_plain_queries(const Backward& arguments, cudaStream_t stream);
 cudaError_t launch_plain_keys(const Backward& arguments, cudaStream_t stream);
