@@ -46,6 +46,7 @@ void bind_errors(nb::module_& module) {
 }  // namespace openwork
 
 NB_MODULE(_core, module) {
+  nb::set_leak_warnings(false);  // a script that ends while it holds a model has lost nothing
   openwork::bind_errors(module);
   openwork::bind_model(module);
   openwork::bind_verbs(module);
