@@ -126,14 +126,12 @@ AttentionCall with_own_keys(const AttentionCall& call) {
 }
 
 // Where z alone is wanted: whether gated_inference is the way to it. Dense attention has fused kernels of its own, on
-// the CPU for whole texts, on a GPU for those too and wherever groups are even; and whole texts in half precision have
-// gated_attention's, on tensor cores.
+// the CPU for whole texts, on a GPU for those too and wherever groups are even.
 bool wants_inference(const AttentionCall& call) {
   const bool gated = call.gate != GateKind::kNone, uneven = call.key_of_query.defined();
   const bool whole = call.q.size(2) == call.k.size(2);
   if (call.q.is_cpu()) return gated || uneven || !whole;
-  if (!is_quick_inference(call.q, call.k.size(2))) return false;
-  return whole ? gated && call.q.scalar_type() == at::kFloat : gated || uneven;
+  return is_quick_inference(call.q, call.k.size(2)) && (gated || (uneven && !whole));
 }
 
 }  // namespace

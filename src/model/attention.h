@@ -1,7 +1,6 @@
 // One layer's attention from q, k, v to z, by the cheapest way that serves what was asked:
 //   dense, nothing asked      the fused kernel (scaled_dot_product_attention)
-//   gated, nothing asked      openwork::gated_attention; for z alone on a CPU, behind a cache, or of whole texts in
-//                             float32: gated_inference (ops/gated_inference.h)
+//   gated, nothing asked      openwork::gated_attention; for z alone gated_inference (ops/gated_inference.h)
 //   scores, gate or pattern tapped, or many queries behind a long cache on a GPU: written out, T x K numbers per head
 #pragma once
 #include <ATen/core/Tensor.h>

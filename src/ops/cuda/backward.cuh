@@ -20,14 +20,10 @@ struct BackwardShape {
 template <bool kSampled, bool kGated, Path path, int kTiles>
 __device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[kTiles][4],
                                                    float (&dA)[kTiles][4], const RowState (&state)[2],
-                                                   float c2, const uint64_t (&counters)[2], float weight,
+                                                   float c2, const RowNoise<kTiles>& noise, float weight,
                                                    float floor, float (&G)[2]) {
-  static_assert(kTiles % 4 == 0, "a lane's octet of keys takes four products");
 #pragma unroll
   for (int n = 0; n < kTiles; n += 4) {
-    Philox4 noise[2] = {};
-    const uint64_t octet = octet_of_lane(n, threadIdx.x & 3);
-    if constexpr (kSampled) draw_octets<2>(p, {counters[0] + octet, counters[1] + octet}, noise);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
@@ -37,8 +33,8 @@ __device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[
         const float x2 = fmaf(s, c2, -state[r].log_sum_exp2);
         const float P = exp2_fast(x2);
         const float E = gate_odds<path>(p, P, state[r].odds, x2, state[r].offset2);
-        const EdgeGradient edge = differentiate_edge<kSampled, path>(p, P, E, noise[r].word[j / 2], j % 2, ds,
-                                                                     state[r].row_term, weight, floor);
+        const EdgeGradient edge = differentiate_edge<kSampled, path>(
+            p, P, E, noise.draw[n / 4][r].word[j / 2], j % 2, ds, state[r].row_term, weight, floor);
         G[r] += edge.gate;
         s = kGated ? edge.gated : P;
         ds = edge.score;
@@ -48,18 +44,17 @@ __device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[
 }
 
 // Queries as rows: S and dA become P, or P z where kGated, and dS in place; each row's G grows by its dg.
-// counters[r]: of row r's first octet here.
 template <bool kSampled, bool kGated, int kTiles>
 __device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[kTiles][4],
                                                    float (&dA)[kTiles][4], const RowState (&state)[2],
-                                                   float c2, const uint64_t (&counters)[2], float weight,
+                                                   float c2, const RowNoise<kTiles>& noise, float weight,
                                                    float floor, bool wide, float (&G)[2]) {
   if (wide) {
-    differentiate_rows<kSampled, kGated, Path::kWide>(p, S, dA, state, c2, counters, weight, floor, G);
+    differentiate_rows<kSampled, kGated, Path::kWide>(p, S, dA, state, c2, noise, weight, floor, G);
   } else if (p.sharpness == 1.f) {
-    differentiate_rows<kSampled, kGated, Path::kNarrow>(p, S, dA, state, c2, counters, weight, floor, G);
+    differentiate_rows<kSampled, kGated, Path::kNarrow>(p, S, dA, state, c2, noise, weight, floor, G);
   } else {
-    differentiate_rows<kSampled, kGated, Path::kSharp>(p, S, dA, state, c2, counters, weight, floor, G);
+    differentiate_rows<kSampled, kGated, Path::kSharp>(p, S, dA, state, c2, noise, weight, floor, G);
   }
 }
 

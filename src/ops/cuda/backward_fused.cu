@@ -19,8 +19,10 @@ struct FusedShape {
       6 * kTile + 2 * kEdges + kStates;  // at d = 128, half of what there is to the byte
 };
 
-[[maybe_unused]] __device__ __forceinline__ void add_pair(float* to, float first, float second) {
-  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(first), "f"(second) : "memory");
+[[maybe_unused]] __device__ __forceinline__ void add_four(float* to, const float (&x)[4]) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]),
+               "f"(x[3])
+               : "memory");
 }
 
 template <class Element, int D, bool kSampled>
@@ -34,6 +36,7 @@ struct FusedBlock {
   float c2;
   PanelLoader<Element, D, Order::kPlain> q, dy;
   float weight = 0, floor = 0;  // of the query head: dpenalty / N; see hard_floor
+  NoiseRows noise_rows = {};    // of the query head
   float dk[D / 8][4] = {}, dv[D / 8][4] = {};
   float gate_sum[2] = {0, 0};
 
@@ -51,37 +54,27 @@ struct FusedBlock {
     q.load_next(q_tile(stage));
     dy.load_next(dy_tile(stage));
   }
-  // The rows' states have one place only: no warp may still need those of the tile before.
+  // A warp copies the states of its own sixteen rows, and nothing but what it has read itself is overwritten.
   __device__ __forceinline__ void load_states(int h, int tile) {
     const Problem& p = a.problem;
-    const int row = tile * kGroupRows + threadIdx.x;
-    if (threadIdx.x >= kGroupRows) return;
+    const int own = warp * 16 + lane, row = tile * kGroupRows + own;
+    if (lane >= 16) return;
     const int64_t place = (static_cast<int64_t>(b) * p.H + h) * p.T + (row < p.T ? row : 0);
-    copy_async(shared_address(states + threadIdx.x), a.states + place, row < p.T);
+    copy_async(shared_address(states + own), a.states + place, row < p.T);
   }
 
-  // dq of the tile's queries, this warp's sixteen of them, added to what other key blocks give.
+  // dq of the tile's queries, this warp's sixteen of them, added to what other key blocks give (launch.h, query_sums).
   __device__ __forceinline__ void add_queries(const float (&dq)[D / 8][4], int h, int first_row) const {
     const Problem& p = a.problem;
-    const int row = first_row + lane / 4;
-    float* to = a.query_sums + ((static_cast<int64_t>(b) * p.H + h) * p.T + row) * D + (lane & 3) * 2;
-    if (first_row + 16 <= p.T) {  // the whole warp's rows: no branch for each
+    if (first_row >= p.T) return;
+    const int64_t part = (static_cast<int64_t>(b) * p.H + h) * count_parts(p.T) + first_row / kPartRows;
+    float* to = a.query_sums + part * (kPartRows * D) + lane * 4;
 #pragma unroll
-      for (int n = 0; n < D / 8; ++n) {
-        add_pair(to + n * 8, dq[n][0], dq[n][1]);
-        add_pair(to + 8 * D + n * 8, dq[n][2], dq[n][3]);
-      }
-      return;
-    }
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-      if (row < p.T) add_pair(to + n * 8, dq[n][0], dq[n][1]);
-      if (row + 8 < p.T) add_pair(to + 8 * D + n * 8, dq[n][2], dq[n][3]);
-    }
+    for (int n = 0; n < D / 8; ++n) add_four(to + n * 128, dq[n]);
   }
 
-  // next_h, next_tile: of the walk's next step, for its states.
-  __device__ __forceinline__ void take(int h, int tile, int stage, bool wide, int next_h, int next_tile) {
+  // next_h, next_tile: of the walk's next step, `more` where there is one; it is copied under this one's products.
+  __device__ __forceinline__ void take(int h, int tile, int stage, bool more, int next_h, int next_tile) {
     const uint64_t k = describe_tile(shared), v = describe_tile(shared + kTile);
     const uint64_t queries = describe_tile(q_tile(stage)), gradients = describe_tile(dy_tile(stage));
     const int first_row = tile * kGroupRows + warp * 16, row = first_row + lane / 4;
@@ -91,6 +84,19 @@ struct FusedBlock {
     multiply_rows<Element, D>(S, queries, k);
     multiply_rows<Element, D>(dA, gradients, v);
     commit_group();
+    const RowState* tile_states = states + warp * 16 + lane / 4;
+    const RowState state[2] = {tile_states[0], tile_states[8]};
+    const bool wide = __any_sync(kWholeWarp, fmaxf(state[0].offset2, state[1].offset2) > kWideOffset2);
+    if (more) {
+      __syncwarp();  // all lanes have read the states that are copied over now
+      load(stage ^ 1);
+      load_states(next_h, next_tile);
+      commit_copies();
+    }
+    const uint64_t octet = block_key / kGateKeys;
+    RowNoise<kTiles> noise = draw_rows<kSampled, kTiles>(
+        a.problem, {noise_rows.row(row) + octet, noise_rows.row(row + 8) + octet});
+    if constexpr (kSampled) hold(noise);
     wait_group<0>();
     hold(S);
     hold(dA);
@@ -98,12 +104,7 @@ struct FusedBlock {
     if (block_key + kGroupRows - 1 > first_row || first_row + 16 > a.problem.T) {
       mask_scores<Order::kOctets>(S, block_key, row, a.problem.T);
     }
-    const NoiseRows noise = noise_rows(a.problem, b, h);
-    const uint64_t octet = block_key / kGateKeys,
-                   counters[2] = {noise.row(row) + octet, noise.row(row + 8) + octet};
-    const RowState* tile_states = states + warp * 16 + lane / 4;
-    const RowState state[2] = {tile_states[0], tile_states[8]};
-    differentiate_rows<kSampled, true>(a.problem, S, dA, state, c2, counters, weight, floor, wide, gate_sum);
+    differentiate_rows<kSampled, true>(a.problem, S, dA, state, c2, noise, weight, floor, wide, gate_sum);
     // 3. The three sums.
     Fragment gated[4], ds[4];
 #pragma unroll
@@ -115,13 +116,14 @@ struct FusedBlock {
     store_rows(score_tile(), ds);
     show_writes();
     __syncthreads();
-    load_states(next_h, next_tile);
-    commit_copies();
     float dq[D / 8][4];
     fence_group();
     multiply_columns<Element, D>(dq, ds, k, false);
     multiply_columns<Element, D>(dv, describe_tile(gated_tile()), gradients);
     multiply_columns<Element, D>(dk, describe_tile(score_tile()), queries);
+    // What was copied is shown here: after the additions below it would wait for them to be done.
+    wait_for_copies();
+    show_writes();
     wait_group<2>();
     hold(dq);
     add_queries(dq, h, first_row);
@@ -181,22 +183,21 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
   commit_copies();
 
   // 2. The walk, query head after query head.
-  const double pairs = 0.5 * p.T * (p.T + 1.0);
+  const float pairs = 0.5f * p.T * (p.T + 1.f);
   int stage = 0;
+  wait_for_copies();
+  show_writes();
   for (int h = first_head; h < first_head + group; ++h) {
-    run.weight = static_cast<float>(a.grad_penalty[b * p.H + h] / pairs);
+    run.weight = a.grad_penalty[b * p.H + h] / pairs;
+    run.noise_rows = noise_rows(p, b, h);
     run.floor = hard_floor(p, h);
     run.gate_sum[0] = run.gate_sum[1] = 0;
     for (int tile = block; tile < blocks; ++tile, stage ^= 1) {
-      wait_for_copies();
-      show_writes();
-      const int row = threadIdx.x;  // each thread asks about the state it copied itself
-      const bool wide = __syncthreads_or(row < kGroupRows && states[row].offset2 > kWideOffset2);
+      __syncthreads();
       const bool last = tile + 1 == blocks, all = last && h + 1 == first_head + group;
       const int next_h = last && !all ? h + 1 : h, next_tile = all ? tile : last ? block : tile + 1;
       if (last && !all) run.start_head(next_h);
-      if (!all) run.load(stage ^ 1);
-      run.take(h, tile, stage, wide, next_h, next_tile);
+      run.take(h, tile, stage, !all, next_h, next_tile);
     }
     run.store_gates(h, reinterpret_cast<float*>(pointer + 6 * Block::kTile));
   }
@@ -221,17 +222,26 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
 template <class Element, int D>
 __global__ void __launch_bounds__(256) round_kernel(const __grid_constant__ Backward a) {
   const Problem& p = a.problem;
-  const int64_t piece = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;  // of eight numbers
-  const int64_t row = piece / (D / 8), head = row / p.T;
+  // Of a product's sixteen numbers: eight of row g, eight of row g + 8 (launch.h, query_sums).
+  const int64_t piece = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  const int parts = count_parts(p.T), g = static_cast<int>(piece % 8),
+            n = static_cast<int>(piece / 8 % (D / 8));
+  const int64_t part = piece / D, head = part / parts;
   if (head >= static_cast<int64_t>(p.B) * p.H) return;
-  const int chunk = static_cast<int>(piece % (D / 8));
-  const float4* from = reinterpret_cast<const float4*>(a.query_sums + piece * 8);
-  const float4 x = from[0], y = from[1];
+  const float4* from = reinterpret_cast<const float4*>(a.query_sums + piece * 16);
   const float c = p.scale;
-  const uint4 packed{pack<Element>(x.x * c, x.y * c), pack<Element>(x.z * c, x.w * c),
-                     pack<Element>(y.x * c, y.y * c), pack<Element>(y.z * c, y.w * c)};
-  Element* to = head_of<Element>(a.grad_q, static_cast<int>(head / p.H), static_cast<int>(head % p.H));
-  *reinterpret_cast<uint4*>(to + row % p.T * a.grad_q.row + chunk * 8) = packed;
+  uint32_t upper[4], lower[4];
+#pragma unroll
+  for (int t = 0; t < 4; ++t) {
+    const float4 x = from[t];
+    upper[t] = pack<Element>(x.x * c, x.y * c), lower[t] = pack<Element>(x.z * c, x.w * c);
+  }
+  const int row = static_cast<int>(part % parts) * kPartRows + g;
+  Element* to = head_of<Element>(a.grad_q, static_cast<int>(head / p.H), static_cast<int>(head % p.H)) +
+                row * a.grad_q.row + n * 8;
+  if (row < p.T) *reinterpret_cast<uint4*>(to) = {upper[0], upper[1], upper[2], upper[3]};
+  if (row + 8 < p.T)
+    *reinterpret_cast<uint4*>(to + 8 * a.grad_q.row) = {lower[0], lower[1], lower[2], lower[3]};
 }
 
 template <class Element, int D, bool kSampled>
@@ -248,11 +258,11 @@ cudaError_t launch_walk(const Backward& a, cudaStream_t stream) {
 template <class Element, int D>
 cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
-  const int64_t rows = static_cast<int64_t>(p.B) * p.H * p.T;
+  const int64_t pieces = static_cast<int64_t>(p.B) * p.H * count_parts(p.T) * D;
   const cudaError_t error =
       p.sampled ? launch_walk<Element, D, true>(a, stream) : launch_walk<Element, D, false>(a, stream);
   if (error != cudaSuccess) return error;
-  round_kernel<Element, D><<<static_cast<unsigned>((rows * (D / 8) + 255) / 256), 256, 0, stream>>>(a);
+  round_kernel<Element, D><<<static_cast<unsigned>((pieces + 255) / 256), 256, 0, stream>>>(a);
   return cudaGetLastError();
 }
 

@@ -51,7 +51,8 @@ struct QueryBlock {
       const bool inside = first_key + kStep - 1 <= first_row && first_row + 16 <= a.problem.T;
       if (!inside) mask_scores<Order::kOctets>(S, first_key, first_row + lane / 4, a.problem.T);
       const uint64_t octet = first_key / kGateKeys, here[2] = {counters[0] + octet, counters[1] + octet};
-      differentiate_rows<kSampled, false>(a.problem, S, dA, state, c2, here, weight, floor, wide, gate_sum);
+      const RowNoise<kStep / 8> noise = draw_rows<kSampled, kStep / 8>(a.problem, here);
+      differentiate_rows<kSampled, false>(a.problem, S, dA, state, c2, noise, weight, floor, wide, gate_sum);
       if constexpr (walk != Walk::kGateSum) {
 #pragma unroll
         for (int n = 0; n < kStep / 8; n += 2) {

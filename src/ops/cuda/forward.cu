@@ -89,7 +89,8 @@ struct ForwardBlock {
       narrow = make_probabilities(rows, p, c2, bias2, first_key == 0, sums,
                                   [&](float(&S)[kTiles][4]) { score(S, first_key, place); });
     }
-    gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow, NoSlopes{});
+    const RowNoise<kTiles> noise = draw_rows<kSampled, kTiles>(a.problem, here);
+    gate_step<kSampled>(a.problem, rows, p, opened, c2, noise, narrow, NoSlopes{});
 #pragma unroll
     for (int n = 0; n < kTiles / 2; ++n) {
       if (!__any_sync(kWholeWarp, opened[n] != 0)) continue;

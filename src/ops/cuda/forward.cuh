@@ -83,6 +83,25 @@ __device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float 
   }
 }
 
+// The same, with PairSums that start from the first pair.
+template <int kTiles>
+__device__ __forceinline__ PairSums exponentiate_pairs(float (&S)[kTiles][4], const float (&m2)[2],
+                                                       float c2) {
+  PairSums sums;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) S[n][c] = exp2_fast(fmaf(S[n][c], c2, -m2[c / 2]));
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float pair = S[n][2 * r] + S[n][2 * r + 1];
+      sums.sum[r] = n ? sums.sum[r] + pair : pair;
+      sums.largest[r] = n ? fmaxf(sums.largest[r], pair) : pair;
+    }
+  }
+  return sums;
+}
+
 // Scores become probabilities against the rows' reference, added to l. The reference is the largest score of
 // a row's first keys; it rises when a row passes it by kSlack2, which shows in the sums: then the scores are
 // made again (`again`), since looking for the largest of every step costs more than the rare second try.
@@ -176,14 +195,10 @@ struct PackedSlopes {
 template <bool kSampled, Path path, int D, Slopes kept, int kTiles, class Taker>
 __device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D, kept>& rows,
                                            float (&p)[kTiles][4], float (&opened)[kTiles / 2], float c2,
-                                           const uint64_t (&counters)[2], Taker& slopes) {
-  static_assert(kTiles % 4 == 0, "a lane's octet of keys takes four products");
+                                           const RowNoise<kTiles>& noise, Taker& slopes) {
 #pragma unroll
   for (int n = 0; n < kTiles; n += 4) {
     opened[n / 2] = opened[n / 2 + 1] = 0;
-    Philox4 noise[2] = {};
-    const uint64_t octet = octet_of_lane(n, threadIdx.x & 3);
-    if constexpr (kSampled) draw_octets<2>(problem, {counters[0] + octet, counters[1] + octet}, noise);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
@@ -191,8 +206,8 @@ __device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D, ke
         float& first = p[n + m][2 * r];
         float& second = p[n + m][2 * r + 1];
         float pair[2] = {0, 0};
-        opened[(n + m) / 2] +=
-            gate_pair<kSampled, path>(problem, rows, r, first, second, noise[r].word[m], c2, pair);
+        opened[(n + m) / 2] += gate_pair<kSampled, path>(problem, rows, r, first, second,
+                                                         noise.draw[n / 4][r].word[m], c2, pair);
         slopes.take(n + m, r, pair);
       }
     }
@@ -201,18 +216,17 @@ __device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D, ke
 }
 
 // Probabilities (where not `narrow`: scores) become gated probabilities in place; `slopes` takes what is kept
-// of every pair. opened[n] counts the lane's open gates of products 2n and 2n + 1; counters[r] is the Philox
-// counter of row r's first octet here.
+// of every pair. opened[n] counts the lane's open gates of products 2n and 2n + 1.
 template <bool kSampled, int D, Slopes kept, int kTiles, class Taker>
 __device__ __forceinline__ void gate_step(const Problem& problem, RowSums<D, kept>& rows,
                                           float (&p)[kTiles][4], float (&opened)[kTiles / 2], float c2,
-                                          const uint64_t (&counters)[2], bool narrow, Taker&& slopes) {
+                                          const RowNoise<kTiles>& noise, bool narrow, Taker&& slopes) {
   if (!narrow) {
-    gate_edges<kSampled, Path::kWide>(problem, rows, p, opened, c2, counters, slopes);
+    gate_edges<kSampled, Path::kWide>(problem, rows, p, opened, c2, noise, slopes);
   } else if (problem.sharpness == 1.f) {
-    gate_edges<kSampled, Path::kNarrow>(problem, rows, p, opened, c2, counters, slopes);
+    gate_edges<kSampled, Path::kNarrow>(problem, rows, p, opened, c2, noise, slopes);
   } else {
-    gate_edges<kSampled, Path::kSharp>(problem, rows, p, opened, c2, counters, slopes);
+    gate_edges<kSampled, Path::kSharp>(problem, rows, p, opened, c2, noise, slopes);
   }
 }
 

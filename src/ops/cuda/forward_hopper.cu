@@ -49,7 +49,8 @@ struct HopperGroup {
     commit_copies();
   }
 
-  // Calls take(tile) for each tile that has causal keys of this group's rows, while the next is being copied.
+  // Calls take(tile, meanwhile) for each tile that has causal keys of this group's rows; meanwhile() starts copying the
+  // next one.
   template <class Take>
   __device__ __forceinline__ void walk(bool with_values, Take take) {
     const int group_row = first_row / kGroupRows * kGroupRows;
@@ -58,8 +59,14 @@ struct HopperGroup {
       wait_for_copies();
       show_writes();
       __syncthreads();
-      if (tile + 1 < tiles) load(tile + 1, with_values);
-      if (tile * kGroupRows <= group_row && group_row < a.problem.T) take(tile);
+      const auto meanwhile = [&] {
+        if (tile + 1 < tiles) load(tile + 1, with_values);
+      };
+      if (tile * kGroupRows <= group_row && group_row < a.problem.T) {
+        take(tile, meanwhile);
+      } else {
+        meanwhile();
+      }
     }
     __syncthreads();
   }
@@ -70,10 +77,13 @@ struct HopperGroup {
       mask_scores<Order::kOctets>(S, first_key, first_row + lane / 4, a.problem.T);
     }
   }
-  __device__ __forceinline__ void score(float (&S)[kTiles][4], int tile) {
+  // meanwhile(): done under the product.
+  template <class Meanwhile>
+  __device__ __forceinline__ void score(float (&S)[kTiles][4], int tile, Meanwhile meanwhile) {
     fence_group();
     multiply_rows<Element, D>(S, describe_tile(shared + group * kTile), describe_tile(key_tile(tile & 1)));
     commit_group();
+    meanwhile();
     wait_group<0>();
     hold(S);
     mask(S, tile);
@@ -87,18 +97,24 @@ struct HopperGroup {
   }
 
   // The first walk of kOfRow: the sums alone.
-  __device__ __forceinline__ void take_sums(int tile) {
+  template <class Meanwhile>
+  __device__ __forceinline__ void take_sums(int tile, Meanwhile meanwhile) {
     float p[kTiles][4];
-    score(p, tile);
+    score(p, tile, meanwhile);
     normalise(p, kLowest2, tile);
   }
 
-  __device__ __forceinline__ void take_gated(int tile) {
+  template <class Meanwhile>
+  __device__ __forceinline__ void take_gated(int tile, Meanwhile meanwhile) {
     float p[kTiles][4], opened[kTiles / 2];
     PlainSums sums;
-    score(p, tile);
     const uint64_t octet = tile * (kGroupRows / kGateKeys);
-    const uint64_t here[2] = {counters[0] + octet, counters[1] + octet};
+    RowNoise<kTiles> noise;
+    score(p, tile, [&] {
+      meanwhile();
+      noise = draw_rows<kSampled, kTiles>(a.problem, {counters[0] + octet, counters[1] + octet});
+      if constexpr (kSampled) hold(noise);
+    });
     bool narrow;
     if constexpr (kOfRow) {
       narrow = !wide;
@@ -107,7 +123,7 @@ struct HopperGroup {
       narrow = normalise(p, bias2, tile);
     }
     Taker slopes;
-    gate_step<kSampled>(a.problem, rows, p, opened, c2, here, narrow, slopes);
+    gate_step<kSampled>(a.problem, rows, p, opened, c2, noise, narrow, slopes);
     if constexpr (!kSampled) {
       const bool any = (opened[0] + opened[1]) + (opened[2] + opened[3]) != 0;
       if (!any_in_group(any, 1 + group)) return;
@@ -162,11 +178,11 @@ __global__ void __launch_bounds__(HopperShape<D, kept>::kThreads, HopperShape<D,
   // 2. The walks.
   run.rows.floor = hard_floor(p, h);
   if constexpr (kOfRow) {
-    run.walk(false, [&](int tile) { run.take_sums(tile); });
+    run.walk(false, [&](int tile, auto meanwhile) { run.take_sums(tile, meanwhile); });
     run.wide = settle_reference(run.rows, p, h);
     run.k = {head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T};
   }
-  run.walk(true, [&](int tile) { run.take_gated(tile); });
+  run.walk(true, [&](int tile, auto meanwhile) { run.take_gated(tile, meanwhile); });
 
   // 3. Rows out, through the tiles, which nothing reads any more.
   Element* own = reinterpret_cast<Element*>(unaligned + (shared - start)) + warp * 16 * kPitch<D>;

@@ -11,6 +11,7 @@
 #pragma once
 #include "base/philox.h"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/layout.h"
 
 namespace openwork::cuda {
 
@@ -188,15 +189,36 @@ __device__ __forceinline__ void draw_octets(const Problem& p, const uint64_t (&c
   }
 }
 
+// The noise of a lane's two rows over kTiles products (kOctets order); counters[r]: of row r's first octet there.
+template <int kTiles>
+struct RowNoise {
+  static_assert(kTiles % 4 == 0, "a lane's octet of keys takes four products");
+  Philox4 draw[kTiles / 4][2];
+};
+template <bool kSampled, int kTiles>
+__device__ __forceinline__ RowNoise<kTiles> draw_rows(const Problem& p, const uint64_t (&counters)[2]) {
+  RowNoise<kTiles> noise = {};
+  if constexpr (kSampled) {
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 4) {
+      const uint64_t octet = octet_of_lane(n, threadIdx.x & 3);
+      draw_octets<2>(p, {counters[0] + octet, counters[1] + octet}, noise.draw[n / 4]);
+    }
+  }
+  return noise;
+}
+
 // Places of the uniforms: counter of a row's first octet of keys (gate_counter of base/philox.h).
 struct NoiseRows {
-  uint64_t head;  // (first + b)*H + h
-  uint64_t T, octets;
-  __device__ __forceinline__ uint64_t row(uint64_t i) const { return (head * T + i) * octets; }
+  uint64_t first;   // of the head's row 0
+  uint32_t octets;  // of a row
+  __device__ __forceinline__ uint64_t row(int i) const {
+    return first + static_cast<uint64_t>(static_cast<uint32_t>(i)) * octets;
+  }
 };
 __device__ __forceinline__ NoiseRows noise_rows(const Problem& p, int b, int h) {
-  const uint64_t T = p.T;
-  return {static_cast<uint64_t>(p.first + b) * p.H + h, T, (T + kGateKeys - 1) / kGateKeys};
+  const uint32_t octets = (p.T + kGateKeys - 1) / kGateKeys;
+  return {(static_cast<uint64_t>(p.first + b) * p.H + h) * p.T * octets, octets};
 }
 
 template <class Element>

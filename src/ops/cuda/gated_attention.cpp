@@ -197,7 +197,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
   // Gates that know their row need the slopes there; without them the two passes serve as well.
   const bool fused = call.plan.hopper && !at::globalContext().deterministicAlgorithms() &&
                      (!call.problem.of_row || slopes_given);
-  if (fused) query_sums = at::empty({B, H, T, call.plan.size}, floats);
+  if (fused)
+    query_sums =
+        at::empty({B, H, cuda::count_parts(call.problem.T), cuda::kPartRows, call.plan.size}, floats);
   const Tensor row_slopes = slope_rows.contiguous(), row_slope_sums = slope_sums.contiguous();
   cuda::RowSlopes slopes;
   if (fused && call.problem.of_row) {

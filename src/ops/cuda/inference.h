@@ -30,7 +30,7 @@ OPENWORK_HOST_DEVICE int count_chunks(int K) {
   return (K + kChunkKeys - 1) / kChunkKeys;
 }
 
-// Hopper alone: two-byte elements, d 64 or 128, a positive scale; any T and K.
+// Hopper alone: two-byte elements, d 64 or 128, a positive scale; any T and K, H up to kMostOfGrid.
 cudaError_t launch_tiled_inference(const Inference& arguments, cudaStream_t stream);
 // K up to kShortCache.
 cudaError_t launch_short_inference(const Inference& arguments, cudaStream_t stream);

@@ -91,7 +91,9 @@ struct Backward {
   RowState* states = nullptr;           // [B, H, T]
   float* bias_parts = nullptr;          // [B, H, parts]
   float* idle_parts = nullptr;          // [B, H, parts], where the gate is 'idle'
-  float* query_sums = nullptr;          // [B, H, T, d], of the fused pass alone
+  // dq as the fused pass sums it, [B, H, parts, d / 8, 32, 4]: of each part's sixteen rows what the lanes of a warp
+  // hold of a 16 x 8 product, so that a warp's additions are to neighbouring places (tile.cuh has the layout).
+  float* query_sums = nullptr;
   Rows grad_q, grad_k, grad_v;
   float* grad_bias = nullptr;  // [H]
   float* grad_idle = nullptr;  // [H], where the gate is 'idle'

@@ -36,14 +36,12 @@ __device__ __forceinline__ const Element* row_of(const Rows& rows, int b, int h,
 struct RowProducts {
   float out = 0, slopes = 0;
 };
-// This lane's share of row i's, and zeros in its sums.
+// This lane's share of row i's.
 template <class Element, int D, bool kSlopeRows>
-__device__ __forceinline__ RowProducts start_row(const Backward& a, int b, int h, int i, int64_t place,
-                                                 int part) {
+__device__ __forceinline__ RowProducts multiply_row(const Backward& a, int b, int h, int i, int part) {
   const Element* dy = row_of<Element>(a.grad_out, b, h, i);
   const Element* y = row_of<Element>(a.out, b, h, i);
   const Element* slopes = kSlopeRows ? row_of<Element>(a.slopes.rows, b, h, i) : nullptr;
-  float4* sums = reinterpret_cast<float4*>(a.query_sums + place * D);
   RowProducts products;
 #pragma unroll
   for (int chunk = part; chunk < D / 8; chunk += kLanes) {
@@ -52,7 +50,6 @@ __device__ __forceinline__ RowProducts start_row(const Backward& a, int b, int h
     if constexpr (kSlopeRows) {
       products.slopes += multiply_eights<Element>(left, *reinterpret_cast<const uint4*>(slopes + chunk * 8));
     }
-    sums[chunk * 2] = sums[chunk * 2 + 1] = float4{0, 0, 0, 0};
   }
   return products;
 }
@@ -66,14 +63,17 @@ __global__ void __launch_bounds__(kThreads) row_kernel(const __grid_constant__ B
   const int head = static_cast<int>(part / parts), first_row = static_cast<int>(part % parts) * kPartRows;
   if (head >= p.B * p.H) return;  // a whole warp
   const int b = head / p.H, h = head % p.H;
-  const float weight = static_cast<float>(a.grad_penalty[head] / (0.5 * p.T * (p.T + 1.0)));
+  const float weight = a.grad_penalty[head] / (0.5f * p.T * (p.T + 1.f));
   float idle = 0;
+  float4* sums = reinterpret_cast<float4*>(a.query_sums + part * (kPartRows * D));
+#pragma unroll
+  for (int n = 0; n < D / 8; ++n) sums[n * 32 + lane] = float4{0, 0, 0, 0};
 #pragma unroll
   for (int step = 0; step < kPartRows; step += 32 / kLanes) {
     const int row = first_row + step + lane / kLanes;
     const int i = min(row, p.T - 1);  // a row past the end takes the last one's place, and writes the same
     const int64_t place = static_cast<int64_t>(head) * p.T + i;
-    const RowProducts products = start_row<Element, D, kSlopeRows>(a, b, h, i, place, lane % kLanes);
+    const RowProducts products = multiply_row<Element, D, kSlopeRows>(a, b, h, i, lane % kLanes);
     RowState state;
     state.row_term = sum_over_eight(products.out);
     state.log_sum_exp2 = a.log_sum_exp[place] * kLog2E;

@@ -35,14 +35,14 @@ __device__ __forceinline__ void find_largest(const float (&S)[kTiles][4], float 
 // Scores of keys after the row, or of rows past the end, become minus infinity.
 template <Order order, int kTiles>
 __device__ __forceinline__ void mask_scores(float (&S)[kTiles][4], int first_key, int row, int T) {
-  const int t = threadIdx.x & 3;
+  const int to_lane = first_key + key_of_column<order>(0, threadIdx.x & 3, 0);
+  // The last column seen, counted from the lane's first.
+  const int last[2] = {row < T ? row - to_lane : -1, row + 8 < T ? row + 8 - to_lane : -1};
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const int key = first_key + key_of_column<order>(n, t, c & 1);
-      const int i = row + (c / 2) * 8;
-      if (key > i || i >= T) S[n][c] = -INFINITY;
+      if (key_of_column<order>(n, 0, c & 1) > last[c / 2]) S[n][c] = -INFINITY;
     }
   }
 }

@@ -4,6 +4,7 @@
 // A tile of rows is stored in panels (layout.h): the 128-byte swizzle, in which the same tile serves 'by
 // rows' (columns are summed over) and 'by columns' (rows are summed over).
 #pragma once
+#include "ops/cuda/gate.cuh"
 #include "ops/cuda/tile.cuh"
 
 namespace openwork::cuda {
@@ -95,6 +96,16 @@ __device__ __forceinline__ void hold(float (&sum)[kTiles][4]) {
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) asm volatile("" : "+f"(sum[n][c])::"memory");
+  }
+}
+
+// Keeps the drawing of noise before a wait, under whose products it is to be hidden.
+template <int kTiles>
+__device__ __forceinline__ void hold(RowNoise<kTiles>& noise) {
+#pragma unroll
+  for (int n = 0; n < kTiles / 4; ++n) {
+#pragma unroll
+    for (int word = 0; word < 8; ++word) asm volatile("" : "+r"(noise.draw[n][word / 4].word[word % 4]));
   }
 }
 
