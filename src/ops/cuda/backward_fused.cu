@@ -36,7 +36,7 @@ struct FusedBlock {
   float c2;
   PanelLoader<Element, D, Order::kPlain> q, dy;
   float weight = 0, floor = 0;  // of the query head: dpenalty / N; see hard_floor
-  NoiseRows noise_rows = {};    // of the query head
+  NoiseRows head_noise = {};    // of the query head
   float dk[D / 8][4] = {}, dv[D / 8][4] = {};
   float gate_sum[2] = {0, 0};
 
@@ -95,7 +95,7 @@ struct FusedBlock {
     }
     const uint64_t octet = block_key / kGateKeys;
     RowNoise<kTiles> noise = draw_rows<kSampled, kTiles>(
-        a.problem, {noise_rows.row(row) + octet, noise_rows.row(row + 8) + octet});
+        a.problem, {head_noise.row(row) + octet, head_noise.row(row + 8) + octet});
     if constexpr (kSampled) hold(noise);
     wait_group<0>();
     hold(S);
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
   show_writes();
   for (int h = first_head; h < first_head + group; ++h) {
     run.weight = a.grad_penalty[b * p.H + h] / pairs;
-    run.noise_rows = noise_rows(p, b, h);
+    run.head_noise = noise_rows(p, b, h);
     run.floor = hard_floor(p, h);
     run.gate_sum[0] = run.gate_sum[1] = 0;
     for (int tile = block; tile < blocks; ++tile, stage ^= 1) {

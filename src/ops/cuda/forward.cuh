@@ -58,36 +58,23 @@ __device__ __forceinline__ void raise_reference(RowSums<D, kept>& rows, const fl
 // What is summed of a step's probabilities in a lane's two rows. They come in pairs, as gate_pair adds them again.
 struct PlainSums {
   float sum[2] = {0, 0};
+  __device__ __forceinline__ void start(int r, float pair) { sum[r] = pair; }
   __device__ __forceinline__ void add(int r, float pair) { sum[r] += pair; }
 };
 // The same, with the largest pair: at least any of its edges.
 struct PairSums {
   float sum[2] = {0, 0}, largest[2] = {0, 0};
+  __device__ __forceinline__ void start(int r, float pair) { sum[r] = largest[r] = pair; }
   __device__ __forceinline__ void add(int r, float pair) {
     sum[r] += pair;
     largest[r] = fmaxf(largest[r], pair);
   }
 };
 
-// Scores become unnormalised probabilities p in place.
+// Scores become unnormalised probabilities p in place; `sums` are of these alone.
 template <int kTiles, class Sums>
 __device__ __forceinline__ void exponentiate(float (&S)[kTiles][4], const float (&m2)[2], float c2,
                                              Sums& sums) {
-  sums = {};
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) S[n][c] = exp2_fast(fmaf(S[n][c], c2, -m2[c / 2]));
-    sums.add(0, S[n][0] + S[n][1]);
-    sums.add(1, S[n][2] + S[n][3]);
-  }
-}
-
-// The same, with PairSums that start from the first pair.
-template <int kTiles>
-__device__ __forceinline__ PairSums exponentiate_pairs(float (&S)[kTiles][4], const float (&m2)[2],
-                                                       float c2) {
-  PairSums sums;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -95,11 +82,13 @@ __device__ __forceinline__ PairSums exponentiate_pairs(float (&S)[kTiles][4], co
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float pair = S[n][2 * r] + S[n][2 * r + 1];
-      sums.sum[r] = n ? sums.sum[r] + pair : pair;
-      sums.largest[r] = n ? fmaxf(sums.largest[r], pair) : pair;
+      if (n == 0) {
+        sums.start(r, pair);
+      } else {
+        sums.add(r, pair);
+      }
     }
   }
-  return sums;
 }
 
 // Scores become probabilities against the rows' reference, added to l. The reference is the largest score of

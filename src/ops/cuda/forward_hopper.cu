@@ -153,8 +153,7 @@ __global__ void __launch_bounds__(HopperShape<D, kept>::kThreads, HopperShape<D,
   const int blocks = (p.T + Shape::kRows - 1) / Shape::kRows;
   const int block = blocks - 1 - blockIdx.x % blocks;  // the longest walks of a head first
   const int head = blockIdx.x / blocks, b = head / p.H, h = head % p.H, kv_head = h / (p.H / p.key_heads);
-  // The same for all lanes of a warp, which the compiler cannot see.
-  const int warp = __shfl_sync(kWholeWarp, threadIdx.x / 32, 0), lane = threadIdx.x & 31;
+  const int warp = own_warp(), lane = threadIdx.x & 31;
   const int group = Shape::kGroups == 1 ? 0 : warp / 4;
 
   // 1. This group's queries, and where everything is.

@@ -107,6 +107,18 @@ struct TileGroup {
     commit_group();
   }
 
+  // Steps that move `tile` on, until there is none left.
+  template <class Step>
+  __device__ __forceinline__ void step_in_turns(const int& tile, Step step) {
+    while (true) {
+      if (tile >= tiles) break;
+      step(Stage<0>{});
+      if (tile >= tiles) break;
+      step(Stage<1>{});
+    }
+    __syncthreads();
+  }
+
   template <bool kValues, class Next, class Has, class Take>
   __device__ __forceinline__ void walk(Next next, Has has, Take take) {
     if constexpr (Shape::is_ahead()) {
@@ -144,13 +156,7 @@ struct TileGroup {
       }
       tile = following;
     };
-    while (true) {
-      if (tile >= tiles) break;
-      step(Stage<0>{});
-      if (tile >= tiles) break;
-      step(Stage<1>{});
-    }
-    __syncthreads();
+    step_in_turns(tile, step);
   }
 
   // The same with the next tile's scores under way while this one's are taken. A tile's keys are read a step before
@@ -184,13 +190,7 @@ struct TileGroup {
       tile = coming;
       coming = following;
     };
-    while (true) {
-      if (tile >= tiles) break;
-      step(Stage<0>{});
-      if (tile >= tiles) break;
-      step(Stage<1>{});
-    }
-    __syncthreads();
+    step_in_turns(tile, step);
   }
 
   __device__ __forceinline__ void mask(Scores& S, int tile) const {
@@ -225,13 +225,13 @@ struct TileGroup {
       }
     } else {
       if (tile == 0) raise();
-      sums = exponentiate_pairs(S, of.m2, c2);
+      exponentiate(S, of.m2, c2, sums);
       constexpr float kMost = 1 << static_cast<int>(kSlack2);
       if (__any_sync(kWholeWarp, !(fmaxf(sums.sum[0], sums.sum[1]) < kMost))) {
         multiply_rows_alone<Element, D>(S, shared + group * kTile, key_tile(stage));
         mask(S, tile);
         raise();
-        sums = exponentiate_pairs(S, of.m2, c2);
+        exponentiate(S, of.m2, c2, sums);
       }
     }
     of.l[0] += sums.sum[0];
@@ -314,8 +314,7 @@ __global__ void __launch_bounds__(TileShape<D>::kThreads, TileShape<D>::kBlocks)
   const Place place{b, h, kv_head, block * Shape::kRows};
   const float bias = a.gated ? number_of_head<Element>(a.bias, h, a.float_gates) : INFINITY;
   if (kOfRow && bias <= 0) return write_zeros<Element, Shape::kRows>(a, place);  // as is_closed
-  // The same for all lanes of a warp, which the compiler cannot see.
-  const int warp = __shfl_sync(kWholeWarp, threadIdx.x / 32, 0), lane = threadIdx.x & 31;
+  const int warp = own_warp(), lane = threadIdx.x & 31;
   const int group = Shape::kGroups == 1 ? 0 : warp / 4;
   const int last = min(place.first + Shape::kRows, a.T) - 1;
   const Element* keys = head_of<Element>(a.k, b, kv_head);

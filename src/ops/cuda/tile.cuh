@@ -14,6 +14,12 @@ namespace openwork::cuda {
 
 inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
+// This thread's warp, as a number that the compiler knows to be the same in all its lanes: what follows from it then
+// takes the registers that lanes share.
+__device__ __forceinline__ int own_warp() {
+  return __shfl_sync(kWholeWarp, static_cast<int>(threadIdx.x) / 32, 0);
+}
+
 template <int D>
 inline constexpr int kPitch = D + 8;  // elements from one row of a tile to the next
 
