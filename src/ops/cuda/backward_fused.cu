@@ -4,6 +4,7 @@
 //   S = Q K^T, dA = dY V^T;   dq += dS K from registers;   dv += (P z)^T dY, dk += dS^T Q by shared memory
 // dq is summed over key blocks by float32 additions in global memory, in no fixed order: where results must
 // repeat bit for bit the two passes of backward_queries.cu and backward_keys.cu run instead.
+#include "ops/cuda/after.cuh"
 #include "ops/cuda/backward.cuh"
 #include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
@@ -153,6 +154,7 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
     fused_kernel(const __grid_constant__ Backward a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Block = FusedBlock<Element, D, kSampled>;
+  start_next_kernel();
   extern __shared__ __align__(1024) char pointer[];
   const uint32_t shared = shared_address(pointer);
   const Problem& p = a.problem;
@@ -179,16 +181,16 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
   k.load_next(shared);
   v.load_next(shared + Block::kTile);
   run.load(0);
+  await_last_kernel();  // row_states.cu's
   run.load_states(first_head, block);
   commit_copies();
 
   // 2. The walk, query head after query head.
-  const float pairs = 0.5f * p.T * (p.T + 1.f);
   int stage = 0;
   wait_for_copies();
   show_writes();
   for (int h = first_head; h < first_head + group; ++h) {
-    run.weight = a.grad_penalty[b * p.H + h] / pairs;
+    run.weight = penalty_weight(a, b, h);
     run.head_noise = noise_rows(p, b, h);
     run.floor = hard_floor(p, h);
     run.gate_sum[0] = run.gate_sum[1] = 0;
@@ -221,6 +223,7 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
 // After the walk: dq = c times its sum, rounded.
 template <class Element, int D>
 __global__ void __launch_bounds__(256) round_kernel(const __grid_constant__ Backward a) {
+  await_last_kernel();
   const Problem& p = a.problem;
   // Of a product's sixteen numbers: eight of row g, eight of row g + 8 (launch.h, query_sums).
   const int64_t piece = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
@@ -251,8 +254,7 @@ cudaError_t launch_walk(const Backward& a, cudaStream_t stream) {
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
   const unsigned blocks = (a.problem.T + kGroupRows - 1) / kGroupRows;
-  kernel<<<blocks * a.problem.B * a.problem.key_heads, kGroupThreads, kBytes, stream>>>(a);
-  return cudaGetLastError();
+  return launch_after(kernel, blocks * a.problem.B * a.problem.key_heads, kGroupThreads, kBytes, stream, a);
 }
 
 template <class Element, int D>
@@ -262,8 +264,8 @@ cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
   const cudaError_t error =
       p.sampled ? launch_walk<Element, D, true>(a, stream) : launch_walk<Element, D, false>(a, stream);
   if (error != cudaSuccess) return error;
-  round_kernel<Element, D><<<static_cast<unsigned>((pieces + 255) / 256), 256, 0, stream>>>(a);
-  return cudaGetLastError();
+  return launch_after(round_kernel<Element, D>, static_cast<unsigned>((pieces + 255) / 256), 256, 0, stream,
+                      a);
 }
 
 }  // namespace

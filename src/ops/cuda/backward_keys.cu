@@ -111,10 +111,9 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kKeyBlocks)
   run.v.take(shared_address(own_v), lane);
 
   // 2. The walk, query head after query head.
-  const double pairs = 0.5 * p.T * (p.T + 1.0);
   int stage = 0;
   for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-    const float weight = static_cast<float>(a.grad_penalty[b * p.H + h] / pairs);
+    const float weight = penalty_weight(a, b, h);
     for (int tile = first_tile; tile < end_tile; ++tile, stage ^= 1) {
       wait_for_copies();
       const int row = threadIdx.x;  // each thread asks about the state it copied itself

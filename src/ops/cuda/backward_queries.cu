@@ -109,7 +109,6 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
   Element* own_q = q_tile + warp * 16 * kPitch<D>;
   Element* own_dy = dy_tile + warp * 16 * kPitch<D>;
   const uint32_t keys = shared_address(dy_tile + kWarps * 16 * kPitch<D>);
-  const double pairs = 0.5 * p.T * (p.T + 1.0);
   Block run{a,
             keys,
             keys + 2 * Block::kTileBytes,
@@ -118,7 +117,7 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
             lane,
             block_row + warp * 16,
             p.scale * kLog2E,
-            static_cast<float>(a.grad_penalty[head] / pairs),
+            penalty_weight(a, b, h),
             hard_floor(p, h)};
   load_tile<Element, D, kWarps * 16, kWarps * 32, Order::kPlain>(
       shared_address(q_tile), head_of<Element>(p.q, b, h), p.q.row, block_row, p.T);

@@ -143,7 +143,9 @@ __global__ void __launch_bounds__(ForwardShape<D>::kWarps * 32, ForwardShape<D>:
   run.rows.floor = hard_floor(p, h);
   if constexpr (kOfRow) {
     run.walk(false, [&](int first_key, uint32_t place) { run.take_sums(first_key, place); });
-    run.wide = settle_reference(run.rows, p, h);
+    const float log_sum_exp2[2] = {log_of_sum2(run.rows, 0), log_of_sum2(run.rows, 1)};
+    store_log_sum_exp(a, b, h, run.first_row, log_sum_exp2);
+    run.wide = set_reference(run.rows, p, h, log_sum_exp2);
   }
   run.walk(true, [&](int first_key, uint32_t place) { run.take_gated(first_key, place); });
 

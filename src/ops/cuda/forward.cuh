@@ -113,12 +113,18 @@ __device__ __forceinline__ bool make_probabilities(RowSums<D, kept>& rows, float
   return true;
 }
 
-// logprob and idle: the first walk made each row's log-sum-exp (bias2 so low that no row was wide); from here
-// on it is the reference, and offsets stay as they are. True where a row of the warp is wide.
+// The log-sum-exp of the lane's rows, once their sums are whole.
 template <int D, Slopes kept>
-__device__ __forceinline__ bool settle_reference(RowSums<D, kept>& rows, const Problem& p, int h) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) rows.m2[r] = fmaxf(rows.m2[r] + log2f(sum_over_row(rows.l[r])), kLowest2);
+__device__ __forceinline__ float log_of_sum2(const RowSums<D, kept>& rows, int r) {
+  return fmaxf(rows.m2[r] + log2f(sum_over_row(rows.l[r])), kLowest2);
+}
+
+// logprob and idle: each row's log-sum-exp is its reference from here on, and offsets stay as they are. True where a
+// row of the warp is wide.
+template <int D, Slopes kept>
+__device__ __forceinline__ bool set_reference(RowSums<D, kept>& rows, const Problem& p, int h,
+                                              const float (&log_sum_exp2)[2]) {
+  rows.m2[0] = log_sum_exp2[0], rows.m2[1] = log_sum_exp2[1];
   rows.set_offsets({row_offset2(p, h, rows.m2[0]), row_offset2(p, h, rows.m2[1])});
   return rows.is_wide();
 }
@@ -219,27 +225,36 @@ __device__ __forceinline__ void gate_step(const Problem& problem, RowSums<D, kep
   }
 }
 
+__device__ __forceinline__ void store_log_sum_exp(const Forward& a, int b, int h, int first_row,
+                                                  const float (&log_sum_exp2)[2]) {
+  const int lane = threadIdx.x & 31, T = a.problem.T;
+  float* log_sum_exp = a.log_sum_exp + (static_cast<int64_t>(b) * a.problem.H + h) * T;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = first_row + lane / 4 + 8 * r;
+    if (lane % 4 == 0 && row < T) log_sum_exp[row] = log_sum_exp2[r] * kLn2;
+  }
+}
+
 // A warp's rows out, through sixteen rows of shared memory of its own, kPitch<D> apart: y, normalised by the
-// sum over all causal keys, gated or not; the log-sum-exp; and this warp's share of penalty and active.
+// sum over all causal keys, gated or not; the log-sum-exp, where it is not out yet; and this warp's share of penalty
+// and active.
 template <class Element, bool kOfRow, int D, Slopes kept>
 __device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D, kept>& rows, Element* own,
                                             int b, int h, int first_row) {
   const Problem& p = a.problem;
   const int lane = threadIdx.x & 31, row = first_row + lane / 4;
   const int64_t head = static_cast<int64_t>(b) * p.H + h;
-  float factor[2] = {1, 1}, log_sum_exp2[2] = {rows.m2[0], rows.m2[1]};
+  float factor[2] = {1, 1};
   if constexpr (!kOfRow) {
+    float log_sum_exp2[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float sum = sum_over_row(rows.l[r]);
       factor[r] = 1.f / sum;
-      log_sum_exp2[r] += log2f(sum);
+      log_sum_exp2[r] = rows.m2[r] + log2f(sum);
     }
-  }
-  if (lane % 4 == 0) {
-    float* log_sum_exp = a.log_sum_exp + head * p.T;
-    if (row < p.T) log_sum_exp[row] = log_sum_exp2[0] * kLn2;
-    if (row + 8 < p.T) log_sum_exp[row + 8] = log_sum_exp2[1] * kLn2;
+    store_log_sum_exp(a, b, h, first_row, log_sum_exp2);
   }
   store_sums<Element, D>(own, rows.y, lane / 4, lane / 4 + 8, factor[0], factor[1],
                          head_of<Element>(a.out, b, h), a.out.row, first_row, p.T);

@@ -1,10 +1,12 @@
 // The forward pass for Hopper, as forward.cu but with warpgroup products: a warpgroup takes 64 query rows,
 // a block kGroups of them over the same key tiles of 64. A tile without an open gate in a warpgroup's rows
 // skips its product with V (hard gates; sampled ones are never that sparse).
-// For logprob and idle it also leaves the rows' slopes where the fused backward pass will want them (launch.h,
-// RowSlopes): of sampled gates one product with V more, in which P s(1 - s) stands for P z.
+// logprob and idle find their rows' log-sum-exp done (row_sums.cu). For them it also leaves the rows' slopes where the
+// fused backward pass will want them (launch.h, RowSlopes): of sampled gates one product with V more, in which
+// P s(1 - s) stands for P z.
 #include <type_traits>
 
+#include "ops/cuda/after.cuh"
 #include "ops/cuda/forward.cuh"
 #include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
@@ -35,32 +37,39 @@ struct HopperGroup {
   float c2, bias2;
   uint64_t counters[2];
   RowSums<D, kept> rows;
-  bool wide = false;  // of kOfRow, from its second walk on
+  bool wide = false;  // of kOfRow
 
   __device__ __forceinline__ uint32_t key_tile(int stage) const {
     return shared + (Shape::kGroups + stage) * kTile;
   }
   __device__ __forceinline__ uint32_t value_tile(int stage) const { return key_tile(2 + stage); }
 
-  __device__ __forceinline__ void load(int tile, bool with_values) {
+  __device__ __forceinline__ void load(int tile) {
     const int stage = tile & 1;
     if (group == 0) k.load_next(key_tile(stage));
-    if (with_values && group == (Shape::kGroups > 1)) v.load_next(value_tile(stage));
+    if (group == (Shape::kGroups > 1)) v.load_next(value_tile(stage));
     commit_copies();
   }
 
-  // Calls take(tile, meanwhile) for each tile that has causal keys of this group's rows; meanwhile() starts copying the
-  // next one.
-  template <class Take>
-  __device__ __forceinline__ void walk(bool with_values, Take take) {
+  // What row_sums.cu left of the lane's rows; a row past the end has no scores to be held against it.
+  __device__ __forceinline__ void take_reference(int b, int h) {
+    const Problem& p = a.problem;
+    const float* log_sum_exp = a.log_sum_exp + (static_cast<int64_t>(b) * p.H + h) * p.T;
+    const int row = first_row + lane / 4, last = p.T - 1;
+    wide = set_reference(rows, p, h,
+                         {log_sum_exp[min(row, last)] * kLog2E, log_sum_exp[min(row + 8, last)] * kLog2E});
+  }
+
+  // The first tile's copies are under way. Of each tile that has causal keys of this group's rows the next is copied
+  // while its scores are made.
+  __device__ __forceinline__ void walk() {
     const int group_row = first_row / kGroupRows * kGroupRows;
-    load(0, with_values);
     for (int tile = 0; tile < tiles; ++tile) {
       wait_for_copies();
       show_writes();
       __syncthreads();
       const auto meanwhile = [&] {
-        if (tile + 1 < tiles) load(tile + 1, with_values);
+        if (tile + 1 < tiles) load(tile + 1);
       };
       if (tile * kGroupRows <= group_row && group_row < a.problem.T) {
         take(tile, meanwhile);
@@ -96,16 +105,8 @@ struct HopperGroup {
     });
   }
 
-  // The first walk of kOfRow: the sums alone.
   template <class Meanwhile>
-  __device__ __forceinline__ void take_sums(int tile, Meanwhile meanwhile) {
-    float p[kTiles][4];
-    score(p, tile, meanwhile);
-    normalise(p, kLowest2, tile);
-  }
-
-  template <class Meanwhile>
-  __device__ __forceinline__ void take_gated(int tile, Meanwhile meanwhile) {
+  __device__ __forceinline__ void take(int tile, Meanwhile meanwhile) {
     float p[kTiles][4], opened[kTiles / 2];
     PlainSums sums;
     const uint64_t octet = tile * (kGroupRows / kGateKeys);
@@ -176,14 +177,15 @@ __global__ void __launch_bounds__(HopperShape<D, kept>::kThreads, HopperShape<D,
                                            block * Shape::kRows + group * kGroupRows, p.T);
   q.load_next(shared + group * Group::kTile);
 
-  // 2. The walks.
+  run.load(0);
+
+  // 2. The walk.
   run.rows.floor = hard_floor(p, h);
   if constexpr (kOfRow) {
-    run.walk(false, [&](int tile, auto meanwhile) { run.take_sums(tile, meanwhile); });
-    run.wide = settle_reference(run.rows, p, h);
-    run.k = {head_of<Element>(p.k, b, kv_head), p.k.row, 0, p.T};
+    await_last_kernel();  // row_sums.cu's
+    run.take_reference(b, h);
   }
-  run.walk(true, [&](int tile, auto meanwhile) { run.take_gated(tile, meanwhile); });
+  run.walk();
 
   // 3. Rows out, through the tiles, which nothing reads any more.
   Element* own = reinterpret_cast<Element*>(unaligned + (shared - start)) + warp * 16 * kPitch<D>;
@@ -200,8 +202,13 @@ cudaError_t launch(const Forward& a, cudaStream_t stream) {
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes);
   if (error != cudaSuccess) return error;
-  const unsigned blocks = (a.problem.T + Shape::kRows - 1) / Shape::kRows;
-  kernel<<<blocks * a.problem.B * a.problem.H, Shape::kThreads, Shape::kBytes, stream>>>(a);
+  const unsigned blocks = (a.problem.T + Shape::kRows - 1) / Shape::kRows * a.problem.B * a.problem.H;
+  if constexpr (kOfRow) {
+    const cudaError_t failed = launch_row_sums(a, stream);
+    if (failed != cudaSuccess) return failed;
+    return launch_after(kernel, blocks, Shape::kThreads, Shape::kBytes, stream, a);
+  }
+  kernel<<<blocks, Shape::kThreads, Shape::kBytes, stream>>>(a);
   return cudaGetLastError();
 }
 

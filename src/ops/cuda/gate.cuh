@@ -72,6 +72,12 @@ __device__ __forceinline__ GateSumWeights gate_sum_weights(const Problem& p, int
   return {1.f / (1.f + exp2f(-x2)), 1.f / (1.f + exp2f(x2))};
 }
 
+// dpenalty / N of one head of one sample, N its causal pairs.
+__device__ __forceinline__ float penalty_weight(const Backward& a, int b, int h) {
+  const Problem& p = a.problem;
+  return a.grad_penalty[static_cast<int64_t>(b) * p.H + h] / (0.5f * p.T * (p.T + 1.f));
+}
+
 // u and u - 1 of one half of a noise word, both times 2^16 kSteep and exact. The half's bits become a float's
 // last ones by moving bytes, which costs less than a conversion.
 inline constexpr float kSteep = 0x1p60f;

@@ -108,6 +108,8 @@ int fast_shared_bytes(int d);
 cudaError_t launch_fast_forward(const Forward& arguments, cudaStream_t stream);
 // The same on Hopper, for head sizes 64 and 128.
 cudaError_t launch_hopper_forward(const Forward& arguments, cudaStream_t stream);
+// The first part of it where gates know their row: log_sum_exp.
+cudaError_t launch_row_sums(const Forward& arguments, cudaStream_t stream);
 // Backward in its two passes: by queries (dq, the states, the parts of dbias and didle), then by keys (dk,
 // dv).
 cudaError_t launch_fast_queries(const Backward& arguments, cudaStream_t stream);

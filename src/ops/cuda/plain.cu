@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kWarps * 32) query_kernel(const __grid_constan
   const float* own_q = q + warp * kOwn * own_pitch(p.d);
   const float* own_dy = dy + warp * kOwn * own_pitch(p.d);
   const float c2 = p.scale * kLog2E;
-  const float weight = static_cast<float>(a.grad_penalty[head] / (0.5 * p.T * (p.T + 1.0)));
+  const float weight = penalty_weight(a, b, h);
   stage_rows<Number>(q, own_pitch(p.d), p.q, b, h, first, kPartRows, p.T, p.d);
   stage_rows<Number>(dy, own_pitch(p.d), a.grad_out, b, h, first, kPartRows, p.T, p.d);
   __syncthreads();
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(kWarps * 32) key_kernel(const __grid_constant_
   float dk[kOwn][kColumns] = {}, dv[kOwn][kColumns] = {};
   for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
     const int64_t query_head = static_cast<int64_t>(b) * p.H + h;
-    const float weight = static_cast<float>(a.grad_penalty[query_head] / (0.5 * p.T * (p.T + 1.0)));
+    const float weight = penalty_weight(a, b, h);
     for (int query = first / kTile * kTile; query < p.T; query += kTile) {
       float S[kOwn], dA[kOwn];
       __syncthreads();

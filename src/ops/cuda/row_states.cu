@@ -3,6 +3,7 @@
 //   score          D_i = dy_i . y_i
 //   logprob, idle  D_i + w_i G_i, G_i = r (dy_i . slope_row_i + dpenalty / N slope_sum_i) from what forward
 //                  left (launch.h, RowSlopes); didle is a sum of these (dbias is the walk's own)
+#include "ops/cuda/after.cuh"
 #include "ops/cuda/backward.cuh"
 #include "ops/cuda/sizes.cuh"
 
@@ -57,13 +58,14 @@ __device__ __forceinline__ RowProducts multiply_row(const Backward& a, int b, in
 // A warp takes the sixteen rows of a part, four at a time; where the gate is idle it leaves the part's didle.
 template <class Element, int D, bool kSlopeRows>
 __global__ void __launch_bounds__(kThreads) row_kernel(const __grid_constant__ Backward a) {
+  start_next_kernel();
   const Problem& p = a.problem;
   const int parts = count_parts(p.T), lane = threadIdx.x & 31;
   const int64_t part = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
   const int head = static_cast<int>(part / parts), first_row = static_cast<int>(part % parts) * kPartRows;
   if (head >= p.B * p.H) return;  // a whole warp
   const int b = head / p.H, h = head % p.H;
-  const float weight = a.grad_penalty[head] / (0.5f * p.T * (p.T + 1.f));
+  const float weight = penalty_weight(a, b, h);
   float idle = 0;
   float4* sums = reinterpret_cast<float4*>(a.query_sums + part * (kPartRows * D));
 #pragma unroll
