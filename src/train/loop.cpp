@@ -17,6 +17,7 @@
 #include "train/loop_end.h"
 #include "train/metrics.h"
 #include "train/run_clock.h"
+#include "train/runaway.h"
 #include "train/sharded_checkpoint.h"
 #include "train/totals.h"
 #include "train/weight_exchange.h"
@@ -204,6 +205,7 @@ class Loop {
     if (weights_.config().gate != GateKind::kNone) log_gates(line, reading);
     if (options_.loss.distill > 0 && dense_) line["distance"] = reading.distance;
     line.update(measurements_.take_line());
+    if (const auto warning = runaway_.watch(reading.norm, step_)) note(*warning);
     detail_ += fmt::format(", {:.0f} tokens/s", speed);
     if (metrics) metrics->write(line);
     interval_start_ = Clock::now();
@@ -329,6 +331,7 @@ class Loop {
   CheckpointFolder checkpoints_;
   LengthPlan lengths_;
   Totals totals_;
+  RunawayWatch runaway_;
   Measurements measurements_;
   Tensor head_means_;  // [layers, heads] float64: of the step before; undefined unless it counts
   RunClock clock_;

@@ -23,6 +23,20 @@ TEST(SparsifySteering, SaysOnceThatATargetCannotBeReached) {
   EXPECT_EQ(result.err.find(words, result.err.find(words) + 1), std::string::npos);
 }
 
+TEST(SparsifySteering, SaysOnceThatARunMayBeRunningAway) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  // The rate rises to the end of the run, far beyond what the model stands.
+  const ProgramResult result =
+      run_openwork(small_run(scratch, "out",
+                             {"--lr", "3", "--warmup", "1", "--decay", "0", "--log-every", "1", "--steps",
+                              "200", "--checkpoint-every", "0", "--target-loss", "9"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string words = "the run may be running away";
+  ASSERT_THAT(result.err, HasSubstr(words));
+  EXPECT_EQ(result.err.find(words, result.err.find(words) + 1), std::string::npos);
+}
+
 // The gate biases (or idle scores) of a saved model, layer after layer.
 std::vector<float> read_gate_biases(const fs::path& folder, const std::string& name = ".gate_bias") {
   std::vector<float> biases;
