@@ -113,18 +113,18 @@ ActivationScales measure_scales(const MlpActivations& activations) {
 
 ScaledActivations scale_activations(const MlpActivations& activations, const ActivationScales& scales) {
   const at::NoGradGuard no_grad;
+  // A scale is a tensor of no dimensions: it multiplies in float32 and leaves the dtype as it is.
   const auto scaled = [](const Tensor& x, const Tensor& scale) {
-    return x * scale.reciprocal().view({-1, 1, 1}).to(x.dtype());
+    Tensor result = at::empty_like(x);
+    for (int64_t l = 0; l < x.size(0); ++l) {
+      Tensor layer = result.select(0, l);
+      at::mul_out(layer, x.select(0, l), scale[l].reciprocal());
+    }
+    return result;
   };
-  ScaledActivations result{
-      scaled(activations.inputs, scales.input), scaled(activations.outputs, scales.output), {}};
-  result.weights = weigh_tokens(result.outputs, scales);
-  return result;
-}
-
-Tensor weigh_tokens(const Tensor& outputs, const ActivationScales& scales) {
-  const at::NoGradGuard no_grad;
-  return token_weights(squared_distance(outputs, scales.mean), scales.energy);
+  const Tensor outputs = scaled(activations.outputs, scales.output);
+  return {scaled(activations.inputs, scales.input), outputs,
+          token_weights(squared_distance(outputs, scales.mean), scales.energy), activations.stream};
 }
 
 Tensor find_thresholds(const Tensor& features, int64_t k) {

@@ -23,11 +23,9 @@ ActivationScales measure_scales(const MlpActivations& activations);
 struct ScaledActivations {
   Tensor inputs, outputs;  // [L, N, D]
   Tensor weights;          // [L, N] float32: 1, or less where a token would count for more than kMostEnergy
+  Tensor stream;           // [B, T, D] after the last layer, as it is
 };
 ScaledActivations scale_activations(const MlpActivations& activations, const ActivationScales& scales);
-
-// The weights alone, of scaled outputs [L, N, D].
-Tensor weigh_tokens(const Tensor& outputs, const ActivationScales& scales);
 
 // Fills the parts (float32) and returns the thresholds [L]. `seed` draws the tokens features start at.
 Tensor start_features(const TranscoderShape& shape, const ScaledActivations& activations,

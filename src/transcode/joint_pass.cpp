@@ -97,26 +97,6 @@ class ReplacedPass {
   std::vector<Tensor> features_;  // [L] of [N, F]
 };
 
-struct ModelPass {
-  Tensor outputs;  // [L, N, D] of MLPs, scaled
-  Tensor stream;   // [B, T, D] after the last layer
-};
-
-ModelPass run_model(const Transformer& model, const Tensor& ids, const ActivationScales& scales) {
-  const at::NoGradGuard no_grad;
-  std::vector<Tensor> outputs(static_cast<size_t>(model.config().layers));
-  Taps taps;
-  for (int64_t l = 0; l < model.config().layers; ++l) {
-    taps.read({Site::kMlpOut, l}, [&outputs, &scales, l](const Tensor& x) {
-      outputs[static_cast<size_t>(l)] = x.flatten(0, 1) * scales.output[l].reciprocal();
-    });
-  }
-  ForwardOptions forward;
-  forward.taps = &taps;
-  const Tensor stream = model.run_layers(model.embed(ids, forward), 0, model.config().layers, forward);
-  return {at::stack(outputs), stream};
-}
-
 Tensor log_probabilities(const Transformer& model, const Tensor& stream) {
   Tensor logits = project_to_vocabulary(model.apply_norm(model.final_norm(), stream), model.unembedding());
   if (model.unembedding_bias().defined()) logits = logits + model.unembedding_bias();
@@ -151,19 +131,17 @@ Tensor add_distance(const Transformer& model, const Tensor& wanted, const Tensor
 }  // namespace
 
 void add_joint_pass(const Transformer& model, TranscoderInput input, const Tensor& ids,
-                    const TranscoderShape& shape, const TranscoderParts& parts,
+                    const ScaledActivations& own, const TranscoderShape& shape, const TranscoderParts& parts,
                     const ActivationScales& scales, const Tensor& threshold, const JointOptions& options,
                     const PassSums& sums) {
-  const ModelPass own = run_model(model, ids, scales);
-  const Tensor weights = weigh_tokens(own.outputs, scales);  // [L, N]
   const at::AutoGradMode with_grad(true);
   const Leaves leaves(parts);
   std::vector<Tensor> losses;  // [L] of []
   ReplacedPass pass(model, input, shape, leaves, scales, threshold,
                     [&](int64_t l, const Tensor& active, const Tensor& written) {
-                      const Tensor error = written.to(weights.dtype()) - own.outputs[l];
+                      const Tensor error = written.to(own.weights.dtype()) - own.outputs[l];
                       const Tensor unit = scales.variance[l] * static_cast<double>(options.tokens);
-                      losses.push_back((error.square().sum(-1) * weights[l]).sum() / unit);
+                      losses.push_back((error.square().sum(-1) * own.weights[l]).sum() / unit);
                       const at::NoGradGuard no_grad;
                       const Tensor fired = active.sum(0, false, at::kFloat);
                       sums.fired[l].add_(fired);

@@ -15,11 +15,11 @@ struct JointOptions {
   int64_t tokens = 0;        // of the whole batch, of all ranks and passes: N
 };
 
-// ids [B, T]; `parts` in the model's dtype; threshold [L]. Adds to `sums` gradients of D L times the loss over
+// ids [B, T]; `own`: the model's own pass over them; `parts` in the model's dtype; threshold [L]. Adds to `sums` gradients of D L times the loss over
 // the whole batch's N (D L: as large as add_pass's are), fired, above, error (each layer's loss_l) and distance
 // (KL). The logits are made for a few samples at a time.
 void add_joint_pass(const Transformer& model, TranscoderInput input, const Tensor& ids,
-                    const TranscoderShape& shape, const TranscoderParts& parts,
+                    const ScaledActivations& own, const TranscoderShape& shape, const TranscoderParts& parts,
                     const ActivationScales& scales, const Tensor& threshold, const JointOptions& options,
                     const PassSums& sums);
 

@@ -12,7 +12,7 @@ MlpActivations read_mlp_activations(const Transformer& model, TranscoderInput in
   const ModelConfig& config = model.config();
   const auto options = at::TensorOptions().dtype(model.dtype()).device(model.device());
   const Tensor empty = at::empty({config.layers, ids.numel(), config.width}, options);
-  MlpActivations result{empty, at::empty_like(empty)};
+  MlpActivations result{empty, at::empty_like(empty), {}};
   Taps taps;
   const auto keep = [&](ActivationName name, const Tensor& into) {
     taps.read(name, [place = into.select(0, name.layer)](const Tensor& x) { place.copy_(x.flatten(0, 1)); });
@@ -23,7 +23,7 @@ MlpActivations read_mlp_activations(const Transformer& model, TranscoderInput in
   }
   ForwardOptions forward;
   forward.taps = &taps;
-  model.run_layers(model.embed(ids, forward), 0, config.layers, forward);
+  result.stream = model.run_layers(model.embed(ids, forward), 0, config.layers, forward);
   return result;
 }
 

@@ -1,4 +1,5 @@
-// What transcoders learn from and stand in for: every MLP's input and output on a batch of tokens.
+// What transcoders learn from and stand in for: every MLP's input and output on a batch of tokens, and what the model
+// makes of them in the end.
 #pragma once
 #include <functional>
 
@@ -8,6 +9,7 @@ namespace openwork {
 
 struct MlpActivations {
   Tensor inputs, outputs;  // [L, N, D], N = B T tokens block by block; in the model's dtype
+  Tensor stream;           // [B, T, D] after the last layer
 };
 
 // ids [B, T]. Gates of a gated model are hard.

@@ -109,10 +109,9 @@ class TranscoderTraining {
       if (joint_from_ < 0) begin_joint(progress);
       const double rise = options_.schedule.warmup;
       rate *= options_.joint_rate * (rise > 0 ? std::min(1.0, (progress - joint_from_) / rise) : 1);
-      add_joint(ids);
-      if (options_.own_weight > 0) add_own(ids, dead);
+      add_joint(ids, dead);
     } else {
-      add_separate(ids, dead, sums_);
+      add_separate(split_parts(shape_, masters_.to(model_.dtype())), read_own(ids), dead, sums_);
     }
     ranks_.sum(sums_.flat);
     step_weights(rate, dead);
@@ -123,22 +122,16 @@ class TranscoderTraining {
     rate_ = rate;
   }
 
-  // Each layer by itself, on the model's own activations.
-  void add_separate(const Tensor& ids, const Tensor& dead, const PassSums& sums) {
-    const ScaledActivations activations =
-        scale_activations(read_mlp_activations(model_, options_.input, ids), scales_);
-    const int64_t stride = std::gcd(batches_.context(), int64_t{16});
-    add_pass(shape_, split_parts(shape_, masters_.to(model_.dtype())), activations, scales_, threshold_, dead,
-             {options_.selection, options_.k, batch_tokens(), stride}, sums);
+  ScaledActivations read_own(const Tensor& ids) const {
+    return scale_activations(read_mlp_activations(model_, options_.input, ids), scales_);
   }
 
-  // The same beside a joint pass: its gradients, while features are counted in the replaced model.
-  void add_own(const Tensor& ids, const Tensor& dead) {
-    own_sums_.flat.zero_();
-    add_separate(ids, dead, own_sums_);
-    const auto gradients = [&](const PassSums& sums) { return sums.flat.narrow(0, 0, shape_.numbers()); };
-    gradients(sums_).add_(gradients(own_sums_), options_.own_weight);
-    sums_.own_error.add_(own_sums_.error);
+  // Each layer by itself, on the model's own activations.
+  void add_separate(const TranscoderParts& parts, const ScaledActivations& own, const Tensor& dead,
+                    const PassSums& sums) {
+    const int64_t stride = std::gcd(batches_.context(), int64_t{16});
+    add_pass(shape_, parts, own, scales_, threshold_, dead,
+             {options_.selection, options_.k, batch_tokens(), stride}, sums);
   }
 
   // What the moments know is of another loss.
@@ -147,12 +140,22 @@ class TranscoderTraining {
     for (const Tensor& moment : {first_, second_, adam_steps_}) moment.zero_();
   }
 
-  void add_joint(const Tensor& ids) {
+  // All layers in the replaced model and, with own_weight, each by itself beside it: of that its gradients, while
+  // features are counted in the replaced model.
+  void add_joint(const Tensor& ids, const Tensor& dead) {
     const TranscoderParts parts = split_parts(shape_, masters_.to(model_.dtype()));
+    const bool beside = options_.own_weight > 0;
+    if (beside) own_sums_.flat.zero_();
     for_each_part(ids, [&](const Tensor& some) {
-      add_joint_pass(model_, options_.input, some, shape_, parts, scales_, threshold_,
+      const ScaledActivations own = read_own(some);
+      add_joint_pass(model_, options_.input, some, own, shape_, parts, scales_, threshold_,
                      {options_.output_weight, batch_tokens()}, sums_);
+      if (beside) add_separate(parts, own, dead, own_sums_);
     });
+    if (!beside) return;
+    const auto gradients = [&](const PassSums& sums) { return sums.flat.narrow(0, 0, shape_.numbers()); };
+    gradients(sums_).add_(gradients(own_sums_), options_.own_weight);
+    sums_.own_error.add_(own_sums_.error);
   }
 
   // Samples few enough at a time for the way back through the model to be kept.

@@ -25,7 +25,7 @@ TEST(Calibration, ASkipIsTheLinearMapThatOutputsAreOfInputs) {
   const auto floats = at::TensorOptions().dtype(at::kFloat);
   const Tensor inputs = at::randn({L, N, D}, generator, floats);
   const Tensor map = at::randn({L, D, D}, generator, floats) / 16;  // out by in
-  const MlpActivations activations{inputs, at::bmm(inputs, map.transpose(1, 2)) + 1};
+  const MlpActivations activations{inputs, at::bmm(inputs, map.transpose(1, 2)) + 1, {}};
   const ActivationScales scales = measure_scales(activations);
   const TranscoderShape shape{TranscoderKind::kPerLayer, L, 32, D, true};
   const TranscoderParts parts = split_parts(shape, at::zeros({shape.numbers()}, floats));

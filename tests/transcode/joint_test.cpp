@@ -51,12 +51,13 @@ TEST_F(JointTraining, GradientsAreThoseOfDifferences) {
     const TranscoderShape shape{kind, exact.config().layers, 20, exact.config().width, !cross};
     const MlpActivations activations = read_mlp_activations(exact, TranscoderInput::kNormed, ids);
     const ActivationScales scales = measure_scales(activations);
+    const ScaledActivations own = scale_activations(activations, scales);
     at::manual_seed(5);
     const Tensor flat = at::randn({shape.numbers()}, at::kDouble) * 0.2;
     const Tensor threshold = at::zeros({shape.layers});
     const auto pass = [&](const Tensor& numbers) {
       PassSums sums = make_pass_sums(shape, at::kCPU);
-      add_joint_pass(exact, TranscoderInput::kNormed, ids, shape, split_parts(shape, numbers), scales,
+      add_joint_pass(exact, TranscoderInput::kNormed, ids, own, shape, split_parts(shape, numbers), scales,
                      threshold, {kWeight, ids.numel()}, sums);
       return sums;
     };

@@ -22,8 +22,10 @@ TEST_F(TranscoderTraining, GradientsAreThoseOfAutograd) {
   for (const TranscoderKind kind : {TranscoderKind::kPerLayer, TranscoderKind::kCrossLayer}) {
     const TranscoderShape shape{kind, 3, 10, 4, kind == TranscoderKind::kPerLayer};
     const Tensor flat = at::randn({shape.numbers()}, at::kDouble).set_requires_grad(true);
-    const ScaledActivations x{at::randn({3, 7, 4}, at::kDouble), at::randn({3, 7, 4}, at::kDouble),
-                              at::rand({3, 7}, at::kDouble)};
+    const ScaledActivations x{at::randn({3, 7, 4}, at::kDouble),
+                              at::randn({3, 7, 4}, at::kDouble),
+                              at::rand({3, 7}, at::kDouble),
+                              {}};
     const ActivationScales scales{{}, {}, {}, {}, at::tensor({1.5, 2.0, 0.5}, at::kDouble)};
     const Tensor threshold = at::tensor({0.5, 0.1, 1.0}, at::kDouble);
     const Tensor no_dead = at::zeros({3, 10}, at::kBool);
