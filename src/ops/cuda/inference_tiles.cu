@@ -352,7 +352,7 @@ __global__ void __launch_bounds__(TileShape<D>::kThreads, TileShape<D>::kBlocks)
     });
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      run.rows.m2[r] = fmaxf(alone.m2[r] + log2f(sum_over_row(alone.l[r])), kLowest2);
+      run.rows.m2[r] = log_of_sum2(alone, r);
       run.set_odds(r, a.idle ? offset_beside_idle2(run.bias2, run.rows.m2[r] - run.idle2) : run.bias2);
     }
     run.k = {keys, a.k.row, 0, a.K};
