@@ -44,21 +44,14 @@ Timed time_beside(const std::function<void()>& plain, const std::function<void()
   return {1e3 * median(seconds), median(ratios)};
 }
 
-struct Shape {
-  int64_t B, H, T, d;
-  std::string name() const {
-    return "B" + std::to_string(B) + " H" + std::to_string(H) + " T" + std::to_string(T) + " d" +
-           std::to_string(d);
-  }
-};
-
-std::vector<Shape> list_shapes(const AttentionBenchOptions& options) {
+std::vector<AttentionShape> list_shapes(const AttentionBenchOptions& options) {
+  if (options.shape) return {*options.shape};
   if (options.device.is_cpu()) {
-    std::vector<Shape> shapes = {{1, 4, 1024, 64}, {2, 8, 512, 64}};
+    std::vector<AttentionShape> shapes = {{1, 4, 1024, 64}, {2, 8, 512, 64}};
     if (options.long_sequences) shapes.insert(shapes.end(), {{1, 4, 2048, 64}, {1, 2, 4096, 64}});
     return shapes;
   }
-  std::vector<Shape> shapes = {{16, 12, 1024, 64}, {2, 32, 2048, 128}, {32, 12, 512, 64}};
+  std::vector<AttentionShape> shapes = {{16, 12, 1024, 64}, {2, 32, 2048, 128}, {32, 12, 512, 64}};
   if (options.long_sequences) {
     for (int64_t T = 2048; T <= 16384; T *= 2) shapes.push_back({16384 / T, 12, T, 64});
   }
@@ -148,7 +141,7 @@ class Bench {
   Bench(const AttentionBenchOptions& options, const std::function<void(const AttentionBenchRow&)>& visit)
       : options_(options), visit_(visit) {}
 
-  void run_shape(const Shape& shape) {
+  void run_shape(const AttentionShape& shape) {
     AttentionCase described{shape.B, shape.H, shape.H, shape.T, shape.d};
     described.dtype = options_.dtype;
     const AttentionInputs inputs = make_inputs(described).to(options_.device);
@@ -175,7 +168,7 @@ class Bench {
           measure(shape, gated, {"openwork " + ending + ", z alone", inference_call(gate), false}, gate, {});
       }
     }
-    run_sparse(shape, inputs);
+    if (shape.T > 1) run_sparse(shape, inputs);
   }
 
   std::vector<AttentionBenchRow> take() { return std::move(rows_); }
@@ -183,15 +176,15 @@ class Bench {
  private:
   // Inference where 1 % of the edges are open: near the diagonal and the first tokens, as trained sparse models
   // have them, or spread evenly.
-  void run_sparse(const Shape& shape, const AttentionInputs& inputs) {
+  void run_sparse(const AttentionShape& shape, const AttentionInputs& inputs) {
     AttentionInputs clustered = inputs;
     const auto options = at::TensorOptions().dtype(at::kFloat).device(options_.device);
     const Tensor position = at::arange(shape.T, options).unsqueeze(1);                             // [T, 1]
-    const Tensor frequency = at::pow(0.1, at::linspace(0, 3, shape.d / 2, options)).unsqueeze(0);  // [1, d/2]
-    const Tensor features =
-        at::cat({(position * frequency).cos(), (position * frequency).sin()}, 1) * 1.5;  // [T, d]
+    const Tensor angle =
+        position * at::pow(0.1, at::linspace(0, 3, (shape.d + 1) / 2, options)).unsqueeze(0);  // [T, d/2]
+    const Tensor features = at::cat({angle.cos(), angle.sin()}, 1).narrow(1, 0, shape.d) * 1.5;  // [T, d]
     const Tensor sink = at::zeros({shape.T, shape.d}, options);
-    sink.narrow(0, 0, 4).copy_(features.mean(0, true).expand({4, shape.d}) * 6);
+    sink.narrow(0, 0, std::min<int64_t>(4, shape.T)).copy_(features.mean(0, true) * 6);
     clustered.q = (0.3 * inputs.q.to(at::kFloat) + features).to(options_.dtype);
     clustered.k = (0.3 * inputs.k.to(at::kFloat) + features + sink).to(options_.dtype);
     for (const bool even : {false, true}) {
@@ -230,12 +223,12 @@ class Bench {
     return -(largest[kept] + largest[kept - 1]).item<double>() / 2;
   }
 
-  static double open_share(const GatedAttentionResult& result, const Shape& shape) {
+  static double open_share(const GatedAttentionResult& result, const AttentionShape& shape) {
     return result.active.sum().item<double>() /
            (static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * (shape.T + 1) / 2));
   }
 
-  void measure(const Shape& shape, const AttentionInputs& inputs, const Way& way, std::string_view gate,
+  void measure(const AttentionShape& shape, const AttentionInputs& inputs, const Way& way, std::string_view gate,
                std::optional<int64_t> seed) {
     AttentionBenchRow row;
     row.shape = shape.name();
@@ -268,10 +261,14 @@ class Bench {
 
 }  // namespace
 
+std::string AttentionShape::name() const {
+  return fmt::format("B{} H{} T{} d{}", B, H, T, d);
+}
+
 std::vector<AttentionBenchRow> bench_attention(const AttentionBenchOptions& options,
                                                const std::function<void(const AttentionBenchRow&)>& visit) {
   Bench bench(options, visit);
-  for (const Shape& shape : list_shapes(options)) bench.run_shape(shape);
+  for (const AttentionShape& shape : list_shapes(options)) bench.run_shape(shape);
   return bench.take();
 }
 

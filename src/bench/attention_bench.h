@@ -4,16 +4,23 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace openwork {
 
+struct AttentionShape {
+  int64_t B = 1, H = 1, T = 1, d = 1;
+  std::string name() const;  // "B16 H12 T1024 d64"
+};
+
 struct AttentionBenchOptions {
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
-  bool long_sequences = false;  // T up to 16,384 on a GPU, 4,096 on a CPU
-  int repeats = 5;              // the median counts
+  std::optional<AttentionShape> shape;  // instead of the bench's own
+  bool long_sequences = false;          // T up to 16,384 on a GPU, 4,096 on a CPU
+  int repeats = 5;                      // the median counts
 };
 
 // One way of doing attention at one shape. Times are -1 where the way was not run (too much memory, or a

@@ -39,6 +39,8 @@ nlohmann::json bench_attention(const BenchSettings& options) {
   settings.device = options.device;
   // On a GPU the question is about training, so bf16 is the plain answer there.
   settings.dtype = settings.device.is_cpu() ? options.dtype : at::kBFloat16;
+  if (!options.shape.empty())
+    settings.shape = {options.shape[0], options.shape[1], options.shape[2], options.shape[3]};
   settings.long_sequences = options.long_run;
   settings.repeats = options.repeats;
   options.say(fmt::format("{:<20} {:<40} {:>9} {:>7} {:>10} {:>7} {:>10} {:>9} {:>8}", "shape", "way",

@@ -19,6 +19,7 @@ struct BenchSettings {
   std::string sparse = "openwork-8m-sparse",
               pruned;  // infer: the gated twin; a pruned one, made where none is named
   bool long_run = false;
+  std::vector<int64_t> shape;  // attention: B, H, T, d, or empty for the bench's own
   int repeats = 5;
   int64_t samples = 16, context = 1024, lora = 0;
   int64_t longest = 8192;              // infer: tokens of the longest prompt

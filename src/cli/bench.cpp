@@ -86,6 +86,13 @@ void add_bench_verb(CLI::App& app) {
   verb->add_option("--python", options->settings.python,
                    "a Python with the tokenizers package, to measure beside (tokenize)");
   verb->add_flag("--long", options->settings.long_run, "also the largest shapes (attention)");
+  verb->add_option("--shape", options->settings.shape,
+                   "one shape of your own: sequences, heads, tokens, size of a head (attention)")
+      ->type_name("B,H,T,D")
+      ->delimiter(',')
+      ->expected(4)
+      ->check(between(1, 1 << 20))
+      ->excludes("--long");
   verb->add_option("--longest", options->settings.longest, "tokens of the longest prompt (infer)")
       ->type_name("N")
       ->check(between(2, 1 << 20))
@@ -120,6 +127,7 @@ void add_bench_verb(CLI::App& app) {
       "  openwork bench load --model openwork-8m\n"
       "  openwork bench tokenize --data text.txt --python python3\n"
       "  openwork bench attention --device cuda --json attention.json\n"
+      "  openwork bench attention --device cuda --shape 1,12,16384,64\n"
       "  openwork bench infer --model openwork-8m --sparse openwork-8m-sparse --device cpu\n"
       "  openwork bench train --model gpt2 --device cuda --repeats 20");
   verb->callback([options] { run_bench(*options); });

@@ -38,6 +38,9 @@ TEST(BadInput, UsageErrorsAreOneLine) {
   expect_refusal({"run", "openwork-8m", "x", "--device", "toaster"}, "unknown device 'toaster'");
   expect_refusal({"run", "openwork-8m", "x", "--device", "cuda:x"}, "unknown device 'cuda:x'");
   expect_refusal({"bench", "gravity"}, "unknown benchmark 'gravity'");
+  expect_refusal({"bench", "attention", "--shape", "1,2,64"}, "--shape");
+  expect_refusal({"bench", "attention", "--shape", "1,2,0,16"}, "--shape: 0 is not a number");
+  expect_refusal({"bench", "attention", "--shape", "1,2,64,16", "--long"}, "--long excludes --shape");
   expect_refusal({"eval", "openwork-8m"}, "--data");
 }
 

@@ -62,6 +62,19 @@ TEST(Inspect, ExportsAQuantisedFileAsFloats) {
   for (const auto& [name, tensor] : wanted) expect_close(exported.at(name), tensor, name, 1e-7, 1e-6);
 }
 
+TEST(Bench, TimesAttentionAtAShapeOfYourOwn) {
+  const ProgramResult result = run_openwork({"bench", "attention", "--shape", "1,2,9,7", "--repeats", "1",
+                                             "--device", "cpu", "--threads", "1", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json rows = result.json()["rows"];
+  EXPECT_EQ(rows.size(), 22u);  // dense; plain, openwork and z alone of three gates; 1 % open in two ways
+  for (const nlohmann::json& row : rows) {
+    EXPECT_EQ(row["shape"], "B1 H2 T9 d7");
+    EXPECT_GT(row["forward_ms"].get<double>(), 0) << row["way"];
+    EXPECT_LT(row["error"].get<double>(), 1e-5) << row["way"];
+  }
+}
+
 TEST(Run, GivesTheReferencesIdsAndLogits) {
   for (const nlohmann::json& prompt : nlohmann::json::parse(read_file("tests/data/base8m_prompts.json"))) {
     const ProgramResult result =
