@@ -111,7 +111,7 @@ class TranscoderTraining {
       rate *= options_.joint_rate * (rise > 0 ? std::min(1.0, (progress - joint_from_) / rise) : 1);
       add_joint(ids, dead);
     } else {
-      add_separate(split_parts(shape_, masters_.to(model_.dtype())), read_own(ids), dead, sums_);
+      add_separate(parts_in_compute(), read_own(ids), dead, sums_);
     }
     ranks_.sum(sums_.flat);
     step_weights(rate, dead);
@@ -121,6 +121,9 @@ class TranscoderTraining {
     ++step_;
     rate_ = rate;
   }
+
+  // The weights as a pass takes them: a copy in the model's dtype.
+  TranscoderParts parts_in_compute() const { return split_parts(shape_, masters_.to(model_.dtype())); }
 
   ScaledActivations read_own(const Tensor& ids) const {
     return scale_activations(read_mlp_activations(model_, options_.input, ids), scales_);
@@ -143,7 +146,7 @@ class TranscoderTraining {
   // All layers in the replaced model and, with own_weight, each by itself beside it: of that its gradients, while
   // features are counted in the replaced model.
   void add_joint(const Tensor& ids, const Tensor& dead) {
-    const TranscoderParts parts = split_parts(shape_, masters_.to(model_.dtype()));
+    const TranscoderParts parts = parts_in_compute();
     const bool beside = options_.own_weight > 0;
     if (beside) own_sums_.flat.zero_();
     for_each_part(ids, [&](const Tensor& some) {
@@ -167,7 +170,7 @@ class TranscoderTraining {
 
   // With the weights as they are now: each layer's threshold on the inputs that the replaced layers give it.
   void settle_thresholds() {
-    const TranscoderParts parts = split_parts(shape_, masters_.to(model_.dtype()));
+    const TranscoderParts parts = parts_in_compute();
     const int64_t part = options_.batch / ranks_.count();
     for (int64_t n = 0; n < kSettlingBatches; ++n) {
       sums_.flat.zero_();
