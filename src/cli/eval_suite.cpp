@@ -66,8 +66,19 @@ SuiteModel examine_capability(const SuiteRun& run, const std::string& name, std:
   return sweep_suite(model, name, source, choose_suite_tests(split_names(run.options.tests)), run.sweep);
 }
 
+// Tests that a model or the text does not allow are left out of the table; all of them make no table.
+void refuse_no_result(const std::vector<SuiteModel>& models) {
+  for (const SuiteModel& model : models)
+    for (const SuiteTestResult& test : model.tests)
+      if (test.left_out.empty()) return;
+  const SuiteTestResult& first = models.front().tests.front();
+  fail_input(fmt::format("no test could be run: {}", first.left_out), "test " + first.name,
+             "name other --tests, or give --data FILE");
+}
+
 void report_suite(const SuiteRun& run, const std::vector<SuiteModel>& models,
                   const nlohmann::json& protocol) {
+  refuse_no_result(models);
   const std::vector<SuiteDifference> differences = compare_suites(models, run.common.seed);
   print_results(run.common, format_suite(models, differences));
   nlohmann::json result = {

@@ -120,6 +120,11 @@ json parse_json(std::string_view text, std::string_view origin, DuplicateKeys du
   return builder.take();
 }
 
+std::string_view without_label(std::string_view what) {
+  const size_t end = what.starts_with("[json.exception.") ? what.find("] ") : std::string_view::npos;
+  return end == std::string_view::npos ? what : what.substr(end + 2);
+}
+
 json read_json_file(const std::filesystem::path& path) {
   const MappedFile file(path);
   if (file.bytes().size() > kMaxJsonFile) {

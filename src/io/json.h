@@ -17,6 +17,9 @@ enum class DuplicateKeys { kLastWins, kRefuse };
 nlohmann::json parse_json(std::string_view text, std::string_view origin,
                           DuplicateKeys duplicates = DuplicateKeys::kLastWins);
 
+// What a library exception says, without the label in front: "key 'x' not found" of "[json.exception.out_of_range.403] key ...".
+std::string_view without_label(std::string_view what);
+
 nlohmann::json read_json_file(const std::filesystem::path& path);
 
 }  // namespace openwork

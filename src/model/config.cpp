@@ -73,6 +73,12 @@ int64_t ConfigReader::positive_or(const char* key, int64_t fallback) const {
   return value->get<int64_t>();
 }
 
+double ConfigReader::not_negative_or(const char* key, double fallback) const {
+  const double value = number_or(key, fallback);
+  if (value < 0) refuse(key, fmt::format("{}", value), "a number of at least 0");
+  return value;
+}
+
 double ConfigReader::number_or(const char* key, double fallback) const {
   return optional_number(key).value_or(fallback);
 }

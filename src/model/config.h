@@ -84,6 +84,7 @@ class ConfigReader {
   int64_t positive(const char* key) const;                       // required, >= 1
   int64_t positive_or(const char* key, int64_t fallback) const;  // absent or null: the fallback
   double number_or(const char* key, double fallback) const;
+  double not_negative_or(const char* key, double fallback) const;
   bool flag_or(const char* key, bool fallback) const;
   std::string text_or(const char* key, const std::string& fallback) const;
   std::optional<double> optional_number(const char* key) const;

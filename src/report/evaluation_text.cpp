@@ -18,6 +18,8 @@ std::vector<std::string> format_evaluation(const std::string& name, const Evalua
                   100 * result.kept_edges, result.open_heads, result.closed_heads, result.tokens,
                   result.documents),
       "  kept: " + describe_short_texts(result)};
+  if (const std::string fullest = describe_fullest_heads(result); !fullest.empty())
+    lines.push_back("  " + fullest);
   if (result.documents < 2) lines.push_back("  one document: no interval");
   return lines;
 }

@@ -7,6 +7,7 @@
 
 #include "analyze/trace/prune_graph.h"
 #include "base/error.h"
+#include "io/json.h"
 #include "io/sha256.h"
 #include "report/graph_format.h"
 
@@ -109,7 +110,7 @@ Json prune_stored_graph(Json file, const KeptTrace& kept, const PruneSettings& s
   try {
     prune_views(file, graph, pruning.nodes);
   } catch (const Json::exception& error) {
-    fail_input(fmt::format("no attribution graph ({})", printable(error.what(), 120)), path.string(),
+    fail_input(fmt::format("no attribution graph ({})", printable(without_label(error.what()), 120)), path.string(),
                "give a file that trace --graph wrote");
   }
   Json& metadata = file["metadata"];

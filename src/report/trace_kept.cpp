@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "io/json.h"
 #include "report/captions.h"
 #include "report/graph_format.h"
 
@@ -212,7 +213,7 @@ KeptTrace read_kept_trace(const Json& file, const std::filesystem::path& path) {
   try {
     return KeptGraph(file).read();
   } catch (const std::exception& error) {  // a key that is not there, a value of another kind
-    fail_input(fmt::format("no attribution graph ({})", printable(error.what(), 120)), path.string(),
+    fail_input(fmt::format("no attribution graph ({})", printable(without_label(error.what()), 120)), path.string(),
                "give a file that trace --graph wrote");
   }
 }

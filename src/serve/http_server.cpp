@@ -186,6 +186,11 @@ struct HttpServer::State {
 void HttpServer::State::set_up() {
   listener.set_default_headers(default_headers());
   listener.set_tcp_nodelay(true);
+  // A port that another process listens on is refused: the library would share it (SO_REUSEPORT), and either would answer.
+  listener.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
   listener.set_payload_max_length(limits.body_bytes);
   listener.set_pre_routing_handler(
       [this](const auto& request, auto& response) { return receive(request, response); });

@@ -3,13 +3,24 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "io/model_store.h"
 #include "shell/open.h"
 
 namespace openwork {
 namespace {
 
 constexpr const char* kHowToPrompt =
-    "give PROMPT last, or --prompts FILE, --prompts sample, --tokens or --tokens-file";
+    "give PROMPT last, or --prompts FILE, --tokens or --tokens-file";
+
+// A prompt that was forgotten leaves a model in its place.
+bool is_model(const std::string& word) {
+  try {
+    locate_model(word);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -41,6 +52,9 @@ GivenPrompts take_prompts(std::vector<std::string>& positionals, const PromptSou
     prompts = take_prompt(std::nullopt, options);
   } else {
     if (positionals.size() < 2) fail_input("no prompt", "command line", kHowToPrompt);
+    if (is_model(positionals.back()))
+      fail_input(fmt::format("no prompt: '{}', the last word, is a model", printable(positionals.back(), 60)),
+                 "command line", kHowToPrompt);
     prompts = take_prompt(positionals.back(), options);
     positionals.pop_back();
   }

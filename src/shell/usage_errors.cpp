@@ -38,7 +38,7 @@ std::optional<std::string> explain_extra_prompt(const CLI::App& verb) {
   const std::vector<std::string> words = verb.remaining();
   if (task == nullptr || task->count() == 0 || words.empty() || words.front().starts_with("-"))
     return std::nullopt;
-  return fmt::format("'{}' is too much: --task gives the prompts already; openwork {}; leave the prompt out",
+  return fmt::format("'{}' is too much: --task gives the prompts already; openwork {}; leave it out",
                      printable(words.front(), 60), verb.get_name());
 }
 

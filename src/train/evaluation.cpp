@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "io/interval_json.h"
 
 namespace openwork {
@@ -27,9 +30,34 @@ int64_t Evaluation::head_count() const {
   return count;
 }
 
+std::vector<HeadPlace> Evaluation::fullest_heads() const {
+  std::vector<std::pair<double, HeadPlace>> by_share;
+  double all = 0;
+  for (size_t layer = 0; layer < heads.size(); ++layer) {
+    for (size_t head = 0; head < heads[layer].size(); ++head) {
+      by_share.emplace_back(heads[layer][head],
+                            HeadPlace{static_cast<int64_t>(layer), static_cast<int64_t>(head)});
+      all += heads[layer][head];
+    }
+  }
+  std::vector<HeadPlace> fullest;
+  if (kept_edges >= 1) return fullest;
+  std::stable_sort(by_share.begin(), by_share.end(),
+                   [](const auto& one, const auto& other) { return one.first > other.first; });
+  const double half = all / 2 * (1 - 1e-12);  // sums in another order may differ in their last digits
+  double have = 0;
+  for (size_t n = 0; have < half; ++n) {
+    fullest.push_back(by_share[n].second);
+    have += by_share[n].first;
+  }
+  return fullest;
+}
+
 json to_json(const Evaluation& e) {
   json by_row = json::object();
   for (size_t n = 0; n < kRowRanges.size(); ++n) by_row[kRowRanges[n].name] = or_null(e.kept_edges_by_row[n]);
+  json half = json::array();
+  for (const HeadPlace& head : e.fullest_heads()) half.push_back(head.name());
   return {{"nats_per_token", e.nats_per_token},
           {"interval", interval_json({e.low, e.high})},
           {"bits_per_byte", e.bits_per_byte},
@@ -40,6 +68,7 @@ json to_json(const Evaluation& e) {
           {"open_heads", e.open_heads},
           {"closed_heads", e.closed_heads},
           {"heads", e.heads},
+          {"half_of_edges", half},
           {"tokens", e.tokens},
           {"documents", e.documents},
           {"blocks", e.blocks},
@@ -75,6 +104,18 @@ std::string describe_short_texts(const Evaluation& e) {
   if (!e.prompt_kept_edges || !e.prompt_open_heads) return text;
   return text + fmt::format("; a prompt {:.3g} %, {:.1f} of {} heads", 100 * *e.prompt_kept_edges,
                             *e.prompt_open_heads, e.head_count());
+}
+
+std::string describe_fullest_heads(const Evaluation& e) {
+  constexpr size_t kNamed = 6;
+  const std::vector<HeadPlace> fullest = e.fullest_heads();
+  if (fullest.empty()) return {};
+  std::string text = fmt::format("half of it in {} of {} heads:", fullest.size(), e.head_count());
+  for (size_t n = 0; n < std::min(kNamed, fullest.size()); ++n) {
+    const double share = e.heads[static_cast<size_t>(fullest[n].layer)][static_cast<size_t>(fullest[n].head)];
+    text += fmt::format("{} {} {:.3g} %", n == 0 ? "" : ",", fullest[n].name(), 100 * share);
+  }
+  return fullest.size() > kNamed ? text + ", ..." : text;
 }
 
 }  // namespace openwork

@@ -54,8 +54,10 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
       fmt::format("measured on {} blocks of {} tokens of {} held-out documents, hard gates; 95 % intervals, "
                   "documents resampled",
                   result.blocks, result.context, result.documents));
-  for (const Row& row : rows_of(report))
+  for (const Row& row : rows_of(report)) {
     line(fmt::format("kept by the {}: {}", row.name, describe_short_texts(*row.held_out)));
+    if (const std::string fullest = describe_fullest_heads(*row.held_out); !fullest.empty()) line(fullest);
+  }
   if (const LoopResult& training = report.result.training; training.peak_memory > 0)
     line(fmt::format("memory of a process: {:.2f} GB predicted, {:.2f} GB at most",
                      training.predicted_memory.at("total").get<double>() / 1e9,

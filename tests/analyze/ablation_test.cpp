@@ -206,6 +206,26 @@ TEST(Ablation, AHeadIsTheSumOfItsEdges) {
   }
 }
 
+// To the bit, whatever the shapes of the passes: effects of 0 are tied, and ties go by layer and head.
+TEST(Ablation, AHeadWhoseGatesStayClosedHasNoEffect) {
+  const Transformer model = load_model("tests/data/llama_idle");
+  const Task task = made_up_task(model.config().vocabulary);
+  int64_t closed = 0;
+  for (const AblationKind kind : {AblationKind::kZero, AblationKind::kMean, AblationKind::kInterchange}) {
+    AblationRunner runner(model, task, kind);
+    for (int64_t layer = 0; layer < model.config().layers; ++layer) {
+      const Tensor open = runner.open_edges(layer).flatten(1).any(1);  // [H], of clean and corrupt prompts
+      for (int64_t head = 0; head < model.config().heads; ++head) {
+        if (open[head].item<bool>()) continue;
+        ++closed;
+        EXPECT_EQ(runner.run({{head_part(layer, head)}})[0], runner.clean()) << layer << " " << head;
+        EXPECT_EQ(runner.run({{head_part(0, 0), head_part(layer, head)}})[0], runner.run({{head_part(0, 0)}})[0]);
+      }
+    }
+  }
+  EXPECT_GT(closed, 0);
+}
+
 TEST(Parts, NamesGoBothWays) {
   const ModelConfig config = load_config("models/openwork-8m");
   for (const char* name : {"L5H1", "L0H7<q>", "L7H0<k>", "L3H3<v>", "m6", "L5H1:8<-5", "L5H1:8<-8"}) {

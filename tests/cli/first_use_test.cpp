@@ -74,6 +74,41 @@ TEST(Prompt, GivenTwiceIsCalledThat) {
                  "a prompt, 'Hello', and --prompts together");
 }
 
+TEST(Prompt, ThatIsForgottenIsNotTakenFromTheModels) {
+  for (const char* verb : {"heads", "trace", "stats", "scatter"})
+    expect_refusal({verb, "openwork-8m", "openwork-8m-sparse"},
+                   "no prompt: 'openwork-8m-sparse', the last word, is a model");
+  expect_refusal({"heads", "openwork-8m", "Hello", "--preset", "task"},
+                 "'Hello' is no model, and --preset task gives the prompts already");
+}
+
+TEST(Prompt, OfOneTokenHasNothingToScatter) {
+  const ScratchFolder scratch;
+  expect_refusal({"scatter", "openwork-8m", "a", "--device", "cpu", "--out", scratch / "s.svg"},
+                 "give two heads and two tokens at least");
+  EXPECT_FALSE(std::filesystem::exists(scratch / "s.svg"));
+}
+
+TEST(Prompts, InAFileAreNamedByTheirLine) {
+  const ScratchFolder scratch;
+  std::ofstream(scratch / "lines.jsonl") << R"({"prompt": "The cat sat", "target": " on"})" << "\n"
+                                         << R"({"prompt": "The cat sat", "target": "not one token"})"
+                                         << "\n";
+  expect_refusal({"trace", "openwork-8m", "--prompts", scratch / "lines.jsonl", "--transcoder", "none",
+                  "--device", "cpu", "--quiet"},
+                 "lines.jsonl line 2, \"target\"");
+}
+
+TEST(Data, ThatIsNotWhatItsNameSaysIsCalledThat) {
+  const ScratchFolder scratch;
+  for (const char* ending : {"xz", "zst"}) {
+    const std::string file = scratch / (std::string("text.") + ending);
+    std::ofstream(file) << "plain text";
+    expect_refusal({"eval", "openwork-8m", "--data", file},
+                   std::string("but this is no ") + ending + " file");
+  }
+}
+
 TEST(Tables, HaveHeadsAndTokensShowTheirSpaces) {
   const ProgramResult next =
       run_openwork({"run", "openwork-8m", "Once upon a", "--top", "3", "--device", "cpu"});

@@ -54,6 +54,22 @@ TEST(EvaluationText, SaysThatOneDocumentGivesNoInterval) {
   EXPECT_EQ(format_evaluation("dense", one).size(), 2u);
 }
 
+TEST(EvaluationText, NamesTheHeadsThatHaveHalfOfWhatIsKept) {
+  Evaluation sparse;
+  sparse.documents = 2, sparse.kept_edges = 0.15;
+  sparse.heads = {{0.01, 0.4, 0}, {0.25, 0.04, 0.2}};  // half is 0.45
+  EXPECT_EQ(sparse.fullest_heads(), (std::vector<HeadPlace>{{0, 1}, {1, 0}}));
+  EXPECT_THAT(format_evaluation("sparse", sparse),
+              testing::Contains("  half of it in 2 of 6 heads: L0H1 40 %, L1H0 25 %"));
+  sparse.heads = {{0.1, 0.2}, {0.3, 0}};  // exactly half
+  EXPECT_EQ(sparse.fullest_heads(), (std::vector<HeadPlace>{{1, 0}}));
+  sparse.heads = {{0, 0}}, sparse.kept_edges = 0;
+  EXPECT_TRUE(sparse.fullest_heads().empty());
+  EXPECT_EQ(format_evaluation("closed", sparse).size(), 2u);
+  sparse.heads = {{1, 1}}, sparse.kept_edges = 1;
+  EXPECT_TRUE(sparse.fullest_heads().empty());
+}
+
 TEST(EffectsText, ListsTheLargestEffectsFirstAndNoMoreThanAskedFor) {
   AblationRecord record;
   for (int64_t head = 0; head < 3; ++head) {

@@ -37,6 +37,12 @@ TEST(Http, ServesThePageWithItsPolicyAndSendsItOnce) {
   EXPECT_EQ(client.Head("/")->body, "");
 }
 
+TEST(Http, APortThatIsTakenIsRefused) {
+  const Served served;
+  const auto answer = [](const ServiceRequest&) { return Reply{}; };
+  EXPECT_THROW(HttpServer(answer, {.port = served.server.port()}), Error);
+}
+
 TEST(Http, NoPathLeavesTheProgram) {
   const Served served;
   for (const char* path : {"/../etc/passwd", "/assets/../../etc/passwd", "/assets/..%2f..%2fetc%2fpasswd",

@@ -149,9 +149,32 @@ std::vector<AblationRunner::Batch> AblationRunner::make_batches(
   return batches;
 }
 
-std::vector<PromptMetrics> AblationRunner::run(const std::vector<Intervention>& interventions,
-                                               const Done& done) {
+const std::vector<bool>& AblationRunner::unchanged_heads(int64_t layer) {
+  const auto found = unchanged_.find(layer);
+  if (found != unchanged_.end()) return found->second;
+  const Tensor z = recorded(true, Site::kZ, layer), value = replacement(Site::kZ, layer);  // [P, T, H, d]
+  const Tensor same =
+      (value.defined() ? z == value : z == 0).all(3).all(1).all(0).to(at::kCPU).contiguous();  // [H]
+  const bool* first = same.data_ptr<bool>();
+  return unchanged_[layer] = std::vector<bool>(first, first + same.numel());
+}
+
+// What is left changes something: a pass of other shapes would give the rest the clean metric to a last digit only, and its
+// effect shall be 0.
+Intervention AblationRunner::without_unchanged(const Intervention& intervention) {
+  Intervention acting;
+  for (const Part& part : intervention) {
+    const bool idle = part.kind == Part::Kind::kHead &&
+                      unchanged_heads(part.layer)[static_cast<size_t>(part.head)];
+    if (!idle) acting.push_back(part);
+  }
+  return acting;
+}
+
+std::vector<PromptMetrics> AblationRunner::run(const std::vector<Intervention>& asked, const Done& done) {
   const at::NoGradGuard no_grad;
+  std::vector<Intervention> interventions;
+  for (const Intervention& one : asked) interventions.push_back(without_unchanged(one));
   std::vector<PromptMetrics> results(interventions.size(), clean_);
   for (size_t n = 0; n < interventions.size() && done; ++n) {
     if (interventions[n].empty()) done({n}, {clean_});

@@ -72,6 +72,9 @@ class AblationRunner {
   void add_edge_taps(const std::vector<const Intervention*>& entries, int64_t layer, Taps& taps);
   Tensor replaced_terms(const Tensor& removed, int64_t layer);  // [S, P or 1, T, H, d]
   int64_t batch_size() const;
+  // Heads of a layer whose replacement is what they have on every clean prompt: gates that never open, say. [H]
+  const std::vector<bool>& unchanged_heads(int64_t layer);
+  Intervention without_unchanged(const Intervention& intervention);
 
   const Transformer& model_;
   AblationKind kind_;
@@ -80,6 +83,7 @@ class AblationRunner {
   PromptMetrics clean_, corrupt_;
   std::map<std::pair<bool, ActivationName>, Tensor> recorded_;
   std::map<ActivationName, Tensor> replacements_;
+  std::map<int64_t, std::vector<bool>> unchanged_;  // by layer
 };
 
 double mean_of(const PromptMetrics& values);

@@ -28,7 +28,7 @@ PromptLine read_line(const std::string& text, const std::string& where) {
   if (line.contains("target") && !line["target"].is_string())
     fail_input("\"target\" is not a text", where, "write it like \"target\": \"small\"");
   PromptLine read{
-      line["prompt"], {{}, read_place(line, "from", where), read_place(line, "to", where)}, where};
+      line["prompt"], {{}, read_place(line, "from", where), read_place(line, "to", where), where}, where};
   if (const std::string target = line.value("target", ""); !target.empty()) read.question.targets = {target};
   return read;
 }

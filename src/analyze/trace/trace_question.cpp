@@ -45,11 +45,11 @@ std::optional<int64_t> read_position(const TracedModel& traced, const TracePromp
   return position;
 }
 
-int64_t read_target(const TracedModel& traced, const std::string& text) {
+int64_t read_target(const TracedModel& traced, const std::string& text, const std::string& where) {
   if (!traced.tokenizer) {
     if (const std::optional<int64_t> id = parse_position(text)) return *id;
     fail_input(fmt::format("'{}' cannot be tokenised: the model has no tokenizer", printable(text, 60)),
-               "--target", "give a token's id");
+               where, "give a token's id");
   }
   const std::vector<int32_t> ids = traced.tokenizer->encode(text);
   if (ids.size() == 1) return ids.front();
@@ -58,7 +58,7 @@ int64_t read_target(const TracedModel& traced, const std::string& text) {
     pieces += fmt::format("{}'{}'", pieces.empty() ? "" : " ", printable(traced.tokenizer->piece(id), 30));
   fail_input(fmt::format("'{}' is not one token but {}{}", printable(text, 60), ids.size(),
                          ids.empty() ? "" : ": " + pieces),
-             "--target", "give one token, with its space where it has one");
+             where, "give one token, with its space where it has one");
 }
 
 }  // namespace
@@ -66,13 +66,16 @@ int64_t read_target(const TracedModel& traced, const std::string& text) {
 TracePrompt read_trace_prompt(const TracedModel& traced, const std::vector<int64_t>& ids,
                               const std::string& text, const TraceQuestion& question) {
   TracePrompt prompt{ids, {}, text, {}, {}};
+  const auto place = [&](const std::string& name) {
+    return question.where.empty() ? "--" + name : fmt::format("{}, \"{}\"", question.where, name);
+  };
   for (const std::string& target : question.targets) {
-    const int64_t id = read_target(traced, target);
+    const int64_t id = read_target(traced, target, place("target"));
     if (std::find(prompt.targets.begin(), prompt.targets.end(), id) == prompt.targets.end())
       prompt.targets.push_back(id);
   }
-  prompt.from = read_position(traced, prompt, question.from, "--from");
-  prompt.to = read_position(traced, prompt, question.to, "--to");
+  prompt.from = read_position(traced, prompt, question.from, place("from"));
+  prompt.to = read_position(traced, prompt, question.to, place("to"));
   const int64_t to = prompt.to.value_or(static_cast<int64_t>(ids.size()) - 1);
   if (prompt.from && *prompt.from >= to) {
     fail_input(fmt::format("from position {} to position {}", *prompt.from, to), "--from, --to",

@@ -12,6 +12,7 @@ namespace openwork {
 struct TraceQuestion {
   std::vector<std::string> targets;  // tokens whose logits are traced; none: the most likely one
   std::string from, to;              // positions, or words of the prompt; empty: chosen
+  std::string where = {};            // "FILE line 3"; empty: options of the command line
 };
 
 struct TracePrompt {

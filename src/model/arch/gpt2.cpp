@@ -21,7 +21,7 @@ ModelConfig read_config(const ConfigReader& reader) {
   config.head_size = config.width / config.heads;
   config.positions = Positions::kLearned;
   config.norm = NormKind::kLayerNorm;
-  config.norm_epsilon = reader.number_or("layer_norm_epsilon", 1e-5);
+  config.norm_epsilon = reader.not_negative_or("layer_norm_epsilon", 1e-5);
   config.activation = read_activation(reader, "activation_function", "gelu_new");
   config.qkv_layout = QkvLayout::kFusedBlocks;
   config.transposed_linear = true;

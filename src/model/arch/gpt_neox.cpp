@@ -24,7 +24,7 @@ ModelConfig read_config(const ConfigReader& reader) {
   config.rope = read_rope(reader, config.head_size, config.context, reader.number_or("rotary_pct", 0.25),
                           reader.number_or("rotary_emb_base", 10000.0));
   config.norm = NormKind::kLayerNorm;
-  config.norm_epsilon = reader.number_or("layer_norm_eps", 1e-5);
+  config.norm_epsilon = reader.not_negative_or("layer_norm_eps", 1e-5);
   config.activation = read_activation(reader, "hidden_act", "gelu");
   config.parallel_residual = reader.flag_or("use_parallel_residual", true);
   config.qkv_layout = QkvLayout::kFusedPerHead;

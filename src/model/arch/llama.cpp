@@ -8,7 +8,7 @@ namespace {
 ModelConfig read_config(const ConfigReader& reader) {
   ModelConfig config = read_llama_family_config(reader, 2048);
   config.norm = NormKind::kRmsNorm;
-  config.norm_epsilon = reader.number_or("rms_norm_eps", 1e-6);
+  config.norm_epsilon = reader.not_negative_or("rms_norm_eps", 1e-6);
   return config;
 }
 

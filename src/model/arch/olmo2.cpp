@@ -9,7 +9,7 @@ ModelConfig read_config(const ConfigReader& reader) {
   ModelConfig config = read_llama_family_config(reader, 2048);
   config.norm = NormKind::kRmsNorm;
   config.norm_placement = NormPlacement::kAfter;
-  config.norm_epsilon = reader.number_or("rms_norm_eps", 1e-5);
+  config.norm_epsilon = reader.not_negative_or("rms_norm_eps", 1e-5);
   config.qk_norm = true;
   return config;
 }
