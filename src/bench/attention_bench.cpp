@@ -179,9 +179,9 @@ class Bench {
   void run_sparse(const AttentionShape& shape, const AttentionInputs& inputs) {
     AttentionInputs clustered = inputs;
     const auto options = at::TensorOptions().dtype(at::kFloat).device(options_.device);
-    const Tensor position = at::arange(shape.T, options).unsqueeze(1);                             // [T, 1]
+    const Tensor position = at::arange(shape.T, options).unsqueeze(1);  // [T, 1]
     const Tensor angle =
-        position * at::pow(0.1, at::linspace(0, 3, (shape.d + 1) / 2, options)).unsqueeze(0);  // [T, d/2]
+        position * at::pow(0.1, at::linspace(0, 3, (shape.d + 1) / 2, options)).unsqueeze(0);    // [T, d/2]
     const Tensor features = at::cat({angle.cos(), angle.sin()}, 1).narrow(1, 0, shape.d) * 1.5;  // [T, d]
     const Tensor sink = at::zeros({shape.T, shape.d}, options);
     sink.narrow(0, 0, std::min<int64_t>(4, shape.T)).copy_(features.mean(0, true) * 6);
@@ -228,8 +228,8 @@ class Bench {
            (static_cast<double>(shape.B * shape.H) * static_cast<double>(shape.T * (shape.T + 1) / 2));
   }
 
-  void measure(const AttentionShape& shape, const AttentionInputs& inputs, const Way& way, std::string_view gate,
-               std::optional<int64_t> seed) {
+  void measure(const AttentionShape& shape, const AttentionInputs& inputs, const Way& way,
+               std::string_view gate, std::optional<int64_t> seed) {
     AttentionBenchRow row;
     row.shape = shape.name();
     row.way = way.name;

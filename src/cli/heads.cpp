@@ -103,9 +103,9 @@ void run_heads(HeadsOptions& options) {
   apply_common_options(options.common);
   check_figure_output(options.figure);
   std::vector<std::string> names = options.figure.words;
-  const std::string prompts_by = !options.task.empty()        ? "--task"
+  const std::string prompts_by = !options.task.empty()      ? "--task"
                                  : options.preset == "task" ? "--preset task"
-                                                              : options.figure.source.option();
+                                                            : options.figure.source.option();
   const GivenPrompts given = settle_heads_options(options, names);
   check_models(names, prompts_by);
   if (!options.layers.empty() || !options.heads.empty())

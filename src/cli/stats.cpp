@@ -106,7 +106,8 @@ void add_stats_verb(CLI::App& app) {
       ->check(between(0.0, 1e9))
       ->capture_default_str();
   verb->add_flag("--no-interactions", options->no_interactions,
-                 "leave out interacting pairs, the slow part of large models");
+                 "leave out interacting pairs, the slow part of large models")
+      ->excludes("--interaction");
   add_common_options(*verb, options->common);
   verb->footer(
       "The first model is compared with each of the others. docs/statistics.md has every definition.\n"

@@ -110,8 +110,8 @@ Json prune_stored_graph(Json file, const KeptTrace& kept, const PruneSettings& s
   try {
     prune_views(file, graph, pruning.nodes);
   } catch (const Json::exception& error) {
-    fail_input(fmt::format("no attribution graph ({})", printable(without_label(error.what()), 120)), path.string(),
-               "give a file that trace --graph wrote");
+    fail_input(fmt::format("no attribution graph ({})", printable(without_label(error.what()), 120)),
+               path.string(), "give a file that trace --graph wrote");
   }
   Json& metadata = file["metadata"];
   write_thresholds(metadata, {node_threshold, edge_threshold});

@@ -213,8 +213,8 @@ KeptTrace read_kept_trace(const Json& file, const std::filesystem::path& path) {
   try {
     return KeptGraph(file).read();
   } catch (const std::exception& error) {  // a key that is not there, a value of another kind
-    fail_input(fmt::format("no attribution graph ({})", printable(without_label(error.what()), 120)), path.string(),
-               "give a file that trace --graph wrote");
+    fail_input(fmt::format("no attribution graph ({})", printable(without_label(error.what()), 120)),
+               path.string(), "give a file that trace --graph wrote");
   }
 }
 

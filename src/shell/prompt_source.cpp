@@ -9,8 +9,7 @@
 namespace openwork {
 namespace {
 
-constexpr const char* kHowToPrompt =
-    "give PROMPT last, or --prompts FILE, --tokens or --tokens-file";
+constexpr const char* kHowToPrompt = "give PROMPT last, or --prompts FILE, --tokens or --tokens-file";
 
 // A prompt that was forgotten leaves a model in its place.
 bool is_model(const std::string& word) {

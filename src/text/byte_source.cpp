@@ -156,8 +156,8 @@ std::unique_ptr<ByteSource> open_byte_source(const fs::path& path) {
   if (plain->start().starts_with("\x28\xb5\x2f\xfd"sv)) return std::make_unique<ZstdSource>(std::move(plain));
   const std::string ending = path.extension().string();
   if ((ending == ".xz" || ending == ".zst") && !plain->start().empty())
-    fail_input(fmt::format("its name ends in {}, but this is no {} file", ending, ending.substr(1)), path.string(),
-               "fetch it again, or give it the name of what it is");
+    fail_input(fmt::format("its name ends in {}, but this is no {} file", ending, ending.substr(1)),
+               path.string(), "fetch it again, or give it the name of what it is");
   return plain;
 }
 

@@ -219,7 +219,8 @@ TEST(Ablation, AHeadWhoseGatesStayClosedHasNoEffect) {
         if (open[head].item<bool>()) continue;
         ++closed;
         EXPECT_EQ(runner.run({{head_part(layer, head)}})[0], runner.clean()) << layer << " " << head;
-        EXPECT_EQ(runner.run({{head_part(0, 0), head_part(layer, head)}})[0], runner.run({{head_part(0, 0)}})[0]);
+        EXPECT_EQ(runner.run({{head_part(0, 0), head_part(layer, head)}})[0],
+                  runner.run({{head_part(0, 0)}})[0]);
       }
     }
   }

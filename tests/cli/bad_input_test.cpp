@@ -39,6 +39,8 @@ TEST(BadInput, UsageErrorsAreOneLine) {
   expect_refusal({"run", "openwork-8m", "x", "--device", "cuda:x"}, "unknown device 'cuda:x'");
   expect_refusal({"bench", "gravity"}, "unknown benchmark 'gravity'");
   expect_refusal({"bench", "attention", "--shape", "1,2,64"}, "--shape");
+  expect_refusal({"stats", "openwork-8m", "a b", "--interaction", "0.5", "--no-interactions"}, "excludes");
+  expect_refusal({"ablate", "openwork-8m", "--task", "copy", "--of", "mlp", "--only", "L5H1"}, "excludes");
   expect_refusal({"bench", "attention", "--shape", "1,2,0,16"}, "--shape: 0 is not a number");
   expect_refusal({"bench", "attention", "--shape", "1,2,64,16", "--long"}, "--long excludes --shape");
   expect_refusal({"eval", "openwork-8m"}, "--data");

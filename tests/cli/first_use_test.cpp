@@ -91,7 +91,8 @@ TEST(Prompt, OfOneTokenHasNothingToScatter) {
 
 TEST(Prompts, InAFileAreNamedByTheirLine) {
   const ScratchFolder scratch;
-  std::ofstream(scratch / "lines.jsonl") << R"({"prompt": "The cat sat", "target": " on"})" << "\n"
+  std::ofstream(scratch / "lines.jsonl") << R"({"prompt": "The cat sat", "target": " on"})"
+                                         << "\n"
                                          << R"({"prompt": "The cat sat", "target": "not one token"})"
                                          << "\n";
   expect_refusal({"trace", "openwork-8m", "--prompts", scratch / "lines.jsonl", "--transcoder", "none",

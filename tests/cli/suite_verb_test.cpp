@@ -103,7 +103,8 @@ TEST(SuiteVerb, RefusesWhatItCannotDo) {
                  "without --suite");
   expect_refusal({"eval", "openwork-8m", "--suite", "--data", "missing.txt"}, "missing.txt");
   expect_refusal({"eval", "openwork-8m", "openwork-9m", "--suite"}, "openwork-9m");
-  expect_refusal({"eval", "openwork-8m", "--suite", "--tests", "loss"}, "no test could be run: no held-out text");
+  expect_refusal({"eval", "openwork-8m", "--suite", "--tests", "loss"},
+                 "no test could be run: no held-out text");
 }
 
 }  // namespace

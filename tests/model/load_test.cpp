@@ -117,6 +117,7 @@ TEST(LoadModel, RefusesSenselessConfigurations) {
       {"hidden_act", "mish", "hidden_act is 'mish'"},
       {"rope_parameters", {{"rope_type", "spiral"}}, "rope_type is 'spiral'"},
       {"rms_norm_eps", "tiny", "rms_norm_eps is \"tiny\""},
+      {"rms_norm_eps", -0.001, "rms_norm_eps is -0.001"},
       {"attention_gate", {{"kind", "maybe"}}, "unknown gate 'maybe'"},
       {"head_dim", 7, "rotary size is 7"},
   };
