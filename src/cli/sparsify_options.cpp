@@ -80,12 +80,13 @@ void add_target_options(CLI::App& verb, SparsifyOptions& options) {
       ->excludes(tolerance)
       ->excludes(target)
       ->excludes(follow);
-  verb.add_option("--penalty-weight", run.loop.loss.penalty_weight, "weight of the edges' penalty")
+  verb.add_option("--penalty-weight", run.loop.loss.penalty_weight,
+                  "weight of all penalties, the edges' and the heads'")
       ->check(between(0.0, 1e9))
       ->type_name("W")
       ->capture_default_str();
   verb.add_option("--head-penalty", run.loop.loss.head_penalty,
-                  "weight of the heads' own penalties, which close whole heads")
+                  "of the heads' own ones beside the edges', which close whole heads")
       ->check(between(0.0, 1e9))
       ->type_name("W")
       ->capture_default_str();
