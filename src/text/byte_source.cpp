@@ -142,6 +142,17 @@ class ZstdSource : public ByteSource {
   bool frame_open_ = false, more_to_come_ = false;
 };
 
+bool is_xz(std::string_view start) {
+  using namespace std::literals;
+  return start.starts_with(
+      "\xfd"
+      "7zXZ\0"sv);
+}
+
+bool is_zstd(std::string_view start) {
+  return start.starts_with("\x28\xb5\x2f\xfd");
+}
+
 }  // namespace
 
 std::unique_ptr<ByteSource> open_byte_source(const fs::path& path) {
@@ -149,16 +160,20 @@ std::unique_ptr<ByteSource> open_byte_source(const fs::path& path) {
   if (fs::is_directory(path, ignored))
     fail_input("this is a folder, not a data file", path.string(), "name the files in it");
   auto plain = std::make_unique<PlainSource>(path);
-  using namespace std::literals;
-  if (plain->start().starts_with("\xfd"
-                                 "7zXZ\0"sv))
-    return std::make_unique<XzSource>(std::move(plain));
-  if (plain->start().starts_with("\x28\xb5\x2f\xfd"sv)) return std::make_unique<ZstdSource>(std::move(plain));
-  const std::string ending = path.extension().string();
-  if ((ending == ".xz" || ending == ".zst") && !plain->start().empty())
-    fail_input(fmt::format("its name ends in {}, but this is no {} file", ending, ending.substr(1)),
-               path.string(), "fetch it again, or give it the name of what it is");
+  if (is_xz(plain->start())) return std::make_unique<XzSource>(std::move(plain));
+  if (is_zstd(plain->start())) return std::make_unique<ZstdSource>(std::move(plain));
   return plain;
+}
+
+void refuse_false_ending(const fs::path& path) {
+  std::error_code ignored;
+  const std::string ending = path.extension().string();
+  if ((ending != ".xz" && ending != ".zst") || !fs::is_regular_file(path, ignored)) return;
+  PlainSource plain(path);
+  const std::string_view start = plain.start();
+  if (start.empty() || is_xz(start) || is_zstd(start)) return;
+  fail_input(fmt::format("its name ends in {}, but this is no {} file", ending, ending.substr(1)),
+             path.string(), "fetch it again, or give it the name of what it is");
 }
 
 }  // namespace openwork

@@ -21,4 +21,7 @@ class ByteSource {
 // Fails where the file is missing, empty, a folder, or cannot be read.
 std::unique_ptr<ByteSource> open_byte_source(const std::filesystem::path& path);
 
+// Fails where a file named .xz or .zst is neither: read as text it would be called bad UTF-8.
+void refuse_false_ending(const std::filesystem::path& path);
+
 }  // namespace openwork

@@ -23,7 +23,7 @@ constexpr size_t kLongestFirstLine = size_t{1} << 24;  // a longer one is taken 
 // A text that grows at its end as the source is read and shrinks at its front as it is used.
 class Window {
  public:
-  explicit Window(const fs::path& path) : source_(open_byte_source(path)) {}
+  explicit Window(const fs::path& path) : source_(open_byte_source(path)) { refuse_false_ending(path); }
 
   std::string_view text() const { return std::string_view(buffer_).substr(front_); }
   uint64_t position() const { return position_; }  // of text()'s first byte in the unpacked file
