@@ -44,8 +44,7 @@ HeadScatter look_at_model(const ScatterOptions& options, const GivenPrompts& giv
   if (!options.heads.empty()) places = parse_head_names(options.heads, model.config(), "--heads");
   if (places.empty()) places = find_sharpest(model, ids);
   check_places(places, name, model.config());
-  if (ids.size(1) < 2 || places.size() < 2)
-    fail_input("nothing to compare", "scatter", "give two heads and two tokens at least");
+  check_scatter(places.size(), ids.size(1));
   HeadScatter scatter = scatter_heads(model, ids, places);
   scatter.name = name;
   return scatter;

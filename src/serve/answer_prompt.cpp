@@ -9,7 +9,6 @@
 #include "analyze/logit_lens.h"
 #include "analyze/next_tokens.h"
 #include "analyze/switched_heads.h"
-#include "base/error.h"
 #include "report/next_tokens_json.h"
 #include "report/scatter_figure.h"
 #include "serve/answers.h"
@@ -136,8 +135,7 @@ Answer answer(const ServedModels& models, const ScatterRequest& request, Work&) 
     if (names.empty()) {  // of the first model; the others show the same
       for (const HeadPlace& place : find_sharpest(model->model, batch)) names.push_back(place.name());
     }
-    if (names.size() < 2 || ids.size() < 2)
-      fail_input("nothing to compare", "scatter", "give two heads and two tokens at least");
+    check_scatter(names.size(), static_cast<int64_t>(ids.size()));
     HeadScatter scatter = scatter_heads(model->model, batch, read_heads(*model, names));
     scatter.name = model->name;
     list.push_back(to_json(scatter));

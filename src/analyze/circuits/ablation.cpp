@@ -164,9 +164,9 @@ const std::vector<bool>& AblationRunner::unchanged_heads(int64_t layer) {
 Intervention AblationRunner::without_unchanged(const Intervention& intervention) {
   Intervention acting;
   for (const Part& part : intervention) {
-    const bool idle =
+    const bool unchanged =
         part.kind == Part::Kind::kHead && unchanged_heads(part.layer)[static_cast<size_t>(part.head)];
-    if (!idle) acting.push_back(part);
+    if (!unchanged) acting.push_back(part);
   }
   return acting;
 }

@@ -5,6 +5,7 @@
 
 #include "analyze/heads/head_classes.h"
 #include "base/correlation.h"
+#include "base/error.h"
 #include "base/parallel.h"
 
 namespace openwork {
@@ -25,6 +26,11 @@ void correlate_heads(HeadScatter& scatter) {
 }
 
 }  // namespace
+
+void check_scatter(size_t heads, int64_t tokens) {
+  if (heads < 2 || tokens < 2)
+    fail_input("nothing to compare", "scatter", "give two heads and two tokens at least");
+}
 
 HeadScatter scatter_heads(const Transformer& model, const Tensor& ids, const std::vector<HeadPlace>& places) {
   HeadScatter scatter;

@@ -22,6 +22,7 @@ struct HeadScatter {
 
 // ids [prompts, tokens]; all places must be the model's.
 HeadScatter scatter_heads(const Transformer& model, const Tensor& ids, const std::vector<HeadPlace>& places);
+void check_scatter(size_t heads, int64_t tokens);  // fails where there is nothing to compare
 
 // The heads that look most sharply at some token behind the first: those a reader would ask about. In the
 // order of the model.

@@ -27,8 +27,8 @@ PromptLine read_line(const std::string& text, const std::string& where) {
                "write it like {\"prompt\": \"A text\", \"target\": \" word\"}");
   if (line.contains("target") && !line["target"].is_string())
     fail_input("\"target\" is not a text", where, "write it like \"target\": \"small\"");
-  PromptLine read{
-      line["prompt"], {{}, read_place(line, "from", where), read_place(line, "to", where), where}, where};
+  PromptLine read{line["prompt"],
+                  {{}, read_place(line, "from", where), read_place(line, "to", where), where}};
   if (const std::string target = line.value("target", ""); !target.empty()) read.question.targets = {target};
   return read;
 }
@@ -45,7 +45,7 @@ std::vector<PromptLine> read_prompt_lines(const std::string& path) {
   const PromptFileLines file = read_prompt_file_lines(path);
   std::vector<PromptLine> lines;
   for (const auto& [text, where] : file.lines)
-    lines.push_back(file.json ? read_line(text, where) : PromptLine{text, {}, where});
+    lines.push_back(file.json ? read_line(text, where) : PromptLine{text, {{}, {}, {}, where}});
   return lines;
 }
 
@@ -53,7 +53,8 @@ PromptHeads count_heads(const TracedModel& traced, const PromptLine& line, const
                         const PromptTraceSettings& settings,
                         const std::function<void(int64_t, int64_t)>& advance) {
   if (ids.size() < 2)
-    fail_input("a prompt of one token", line.where, "nothing moves between tokens: give two or more");
+    fail_input("a prompt of one token", line.question.where,
+               "nothing moves between tokens: give two or more");
   const ModelTrace trace =
       trace_prompt(traced, read_trace_prompt(traced, ids, line.prompt, line.question), settings, advance);
   const HeadExplanation& explanation = *trace.explanation;

@@ -16,7 +16,6 @@ namespace openwork {
 struct PromptLine {
   std::string prompt;
   TraceQuestion question;
-  std::string where;  // "FILE line 3"
 };
 std::vector<PromptLine> read_prompt_lines(const std::string& path);
 
