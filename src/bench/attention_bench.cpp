@@ -180,8 +180,10 @@ class Bench {
     AttentionInputs clustered = inputs;
     const auto options = at::TensorOptions().dtype(at::kFloat).device(options_.device);
     const Tensor position = at::arange(shape.T, options).unsqueeze(1);  // [T, 1]
+    // The slowest wave has not come round at the end of the sequence, or far keys would look like near ones.
     const Tensor angle =
-        position * at::pow(0.1, at::linspace(0, 3, (shape.d + 1) / 2, options)).unsqueeze(0);    // [T, d/2]
+        position * at::pow(static_cast<double>(shape.T), -at::linspace(0, 1, (shape.d + 1) / 2, options))
+                       .unsqueeze(0);                                                            // [T, d/2]
     const Tensor features = at::cat({angle.cos(), angle.sin()}, 1).narrow(1, 0, shape.d) * 1.5;  // [T, d]
     const Tensor sink = at::zeros({shape.T, shape.d}, options);
     sink.narrow(0, 0, std::min<int64_t>(4, shape.T)).copy_(features.mean(0, true) * 6);

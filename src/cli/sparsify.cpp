@@ -50,7 +50,9 @@ void settle_gates(RunOptions& run, const CLI::App& verb) {
 void settle_target(SparsifyOptions& options, const CLI::App& verb) {
   RunOptions& run = options.training.run;
   run.target = options.target == "control" ? TargetKind::kControl : TargetKind::kBase;
-  if (run.target == TargetKind::kControl || run.frontier > 0) run.control = true;
+  run.teacher = options.teacher == "control" ? TeacherKind::kControl : TeacherKind::kBase;
+  if (run.target == TargetKind::kControl || run.teacher == TeacherKind::kControl || run.frontier > 0)
+    run.control = true;
   if (run.target_from_control) return;
   // The gap to the training loss is measured on the way (train/target.h).
   int64_t& measurements = run.loop.measurements;

@@ -90,17 +90,33 @@ void add_target_options(CLI::App& verb, SparsifyOptions& options) {
       ->check(between(0.0, 1e9))
       ->type_name("W")
       ->capture_default_str();
+  verb.add_option("--head-penalty-end", run.loop.schedule.head_penalty_end,
+                  "move that weight to this one over the first half of the run (default: it stays)")
+      ->check(between(0.0, 1e9))
+      ->type_name("W");
   verb.add_option("--head-penalty-form", options.head_form,
-                  "of a head's mean open gates: their root, or their logarithm above a thousandth")
+                  "of a head's mean open gates: their root, or their logarithm")
       ->check(CLI::IsMember({"sqrt", "log"}))
+      ->capture_default_str();
+  verb.add_option("--head-penalty-knee", run.loop.loss.head_knee,
+                  "of the logarithm: the share of open gates above which it bends; smaller ones press on a "
+                  "head's last few edges")
+      ->check(between(1e-9, 1.0))
+      ->type_name("X")
       ->capture_default_str();
   verb.add_option("--head-penalty-over", options.head_over, "taken sample by sample, or over the whole batch")
       ->check(CLI::IsMember({"sample", "batch"}))
       ->capture_default_str();
-  verb.add_option("--distill", run.loop.loss.distill,
-                  "weight of the distance to the dense model's predictions, beside the loss's own")
-      ->check(between(0.0, 1e9))
-      ->type_name("W")
+  auto* distill =
+      verb.add_option("--distill", run.loop.loss.distill,
+                      "weight of the distance to a dense model's predictions, beside the loss's own")
+          ->check(between(0.0, 1e9))
+          ->type_name("W")
+          ->capture_default_str();
+  verb.add_option("--distill-from", options.teacher,
+                  "that model: the one started from, or the control, which is trained first")
+      ->check(CLI::IsMember({"base", "control"}))
+      ->needs(distill)
       ->capture_default_str();
   verb.add_option("--distill-every", run.loop.loss.distill_every,
                   "take that distance on one sample in N; fewer cost less time")

@@ -9,7 +9,8 @@ namespace openwork {
 
 struct SparsifyOptions {
   TrainingOptions training;
-  std::string gate = "idle", start = "pretrained", target = "base", head_form = "log", head_over = "sample";
+  std::string gate = "idle", start = "pretrained", target = "base", head_form = "log", head_over = "sample",
+              teacher = "base";
   MultiplierOptions multiplier;
   LoraOptions lora;
   double lora_alpha = 0;

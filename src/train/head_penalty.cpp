@@ -11,8 +11,6 @@ namespace openwork {
 namespace {
 
 constexpr double kSmall = 1e-6;  // keeps the root's slope finite at a head that is all but closed
-constexpr double kKnee = 1e-3;   // e: below it the logarithm is a line
-const double kScale = std::log1p(1 / kKnee);
 
 }  // namespace
 
@@ -26,14 +24,14 @@ const char* head_form_name(HeadForm form) {
   return form == HeadForm::kSqrt ? "sqrt" : "log";
 }
 
-Tensor head_cost(const Tensor& penalty, HeadForm form) {
+Tensor head_cost(const Tensor& penalty, HeadForm form, double knee) {
   if (form == HeadForm::kSqrt) return (penalty + kSmall).sqrt();
-  return (penalty / kKnee).log1p() / kScale;
+  return (penalty / knee).log1p() / std::log1p(1 / knee);
 }
 
-Tensor head_slope(const Tensor& penalty, HeadForm form) {
+Tensor head_slope(const Tensor& penalty, HeadForm form, double knee) {
   if (form == HeadForm::kSqrt) return 0.5 * (penalty + kSmall).rsqrt();
-  return ((penalty + kKnee) * kScale).reciprocal();
+  return ((penalty + knee) * std::log1p(1 / knee)).reciprocal();
 }
 
 }  // namespace openwork

@@ -146,7 +146,7 @@ class Loop {
     sums.cross_entropy =
         at::zeros({1}, at::TensorOptions().dtype(at::kDouble).device(weights_.options().device));
     if (!head_means_.defined()) return sums;
-    sums.slopes = head_slope(head_means_, options_.loss.head_form).to(at::kFloat);
+    sums.slopes = head_slope(head_means_, options_.loss.head_form, options_.loss.head_knee).to(at::kFloat);
     sums.head_penalty = at::zeros_like(head_means_);
     return sums;
   }
@@ -156,6 +156,7 @@ class Loop {
     const double share =
         static_cast<double>(call.rows) / static_cast<double>(options_.batch);  // of the tokens
     LossOptions terms = options_.loss;
+    terms.head_penalty = options_.schedule.head_penalty(terms.head_penalty, now);
     if (hard_) terms.penalty_weight = 0;  // nothing would hold against it (schedule.h)
     const PassLoss loss =
         compute_pass_loss(weights_.pass_model(), dense_, lengths_.cut(rows, call), draw_of(call, now),

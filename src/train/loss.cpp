@@ -77,8 +77,8 @@ PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, c
     result.active = at::stack(gates.active).sum(1);
     total = penalty.mean();
     if (options.head_penalty > 0) {
-      const Tensor heads =
-          slopes.defined() ? slopes.unsqueeze(1) * penalty : head_cost(penalty, options.head_form);
+      const Tensor heads = slopes.defined() ? slopes.unsqueeze(1) * penalty
+                                            : head_cost(penalty, options.head_form, options.head_knee);
       total = total + options.head_penalty * heads.mean();
     }
     total = options.penalty_weight * total;

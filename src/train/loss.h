@@ -21,6 +21,7 @@ struct LossOptions {
   double penalty_weight = 1;  // w
   double head_penalty = 0;    // W
   HeadForm head_form = HeadForm::kSqrt;
+  double head_knee = kHeadKnee;  // of the form log
   bool head_over_batch = false;  // phi of the batch's mean: compute_pass_loss is given its slopes
   double distill = 0;            // D
   int64_t distill_every = 4;     // n: KL is of samples 0, n, 2n, ... of the step's batch

@@ -70,6 +70,9 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
                    {"gate_idle", number_or_null(options.gate_idle)},
                    {"gate_idle_shift", loop.schedule.idle_shift},
                    {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}}});
+  if (loop.loss.head_knee != kHeadKnee) identity["head_penalty_knee"] = loop.loss.head_knee;
+  if (loop.schedule.head_penalty_end) identity["head_penalty_end"] = *loop.schedule.head_penalty_end;
+  if (options.teacher == TeacherKind::kControl) identity["distill_from"] = "control";
   if (const auto& multiplier = loop.multiplier)
     identity.update({{"multiplier_rate", multiplier->rate},
                      {"multiplier_min", multiplier->lowest},
@@ -171,6 +174,11 @@ TrainedModel train_once(const SharedRun& run, const LoopOptions& loop,
   if (result.training.signal == 0)
     ranks.run_first([&] { write_text_file(file, to_json(result).dump(1) + "\n"); });
   return result;
+}
+
+Transformer open_control(const RunOptions& options) {
+  const fs::path folder = options.out / "control";
+  return options.weights.lora ? load_adapted_model(options.model_path, folder) : load_model(folder);
 }
 
 Transformer open_saved(const RunOptions& options, const fs::path& folder) {

@@ -26,6 +26,9 @@ TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOp
 TrainedModel train_once(const SharedRun& run, const LoopOptions& loop,
                         const std::function<StartingPoint()>& start);
 
+// The dense control that the command trained before, float32 on the CPU.
+Transformer open_control(const RunOptions& options);
+
 // The whole model that such a run saved in `folder`, float32 on the CPU.
 Transformer open_saved(const RunOptions& options, const std::filesystem::path& folder);
 

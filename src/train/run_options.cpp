@@ -17,6 +17,10 @@ const char* save_dtype_name(at::ScalarType dtype) {
 void check_run_options(const RunOptions& run) {
   if (run.target_from_control && !run.control)
     fail_input("--target-from-control without --control", "command line", "give both");
+  if (run.teacher == TeacherKind::kControl && run.weights.lora && run.random) {
+    fail_input("--distill-from control with --lora and --init random", "command line",
+               "an adapter of drawn weights has no base on disk to be opened with");
+  }
   if (run.frontier > 0 && run.loop.steps > 0 && run.loop.steps < run.frontier) {
     fail_input(fmt::format("{} steps cannot be shared by {} points", run.loop.steps, run.frontier),
                "--frontier", "give more --steps");
@@ -72,10 +76,13 @@ nlohmann::json describe_options(const RunOptions& run, int64_t context) {
                {"penalty_weight", loop.loss.penalty_weight},
                {"head_penalty", loop.loss.head_penalty},
                {"head_penalty_form", head_form_name(loop.loss.head_form)},
+               {"head_penalty_knee", loop.loss.head_knee},
                {"head_penalty_over", loop.loss.head_over_batch ? "batch" : "sample"},
                {"measurements", loop.measurements},
                {"distill", loop.loss.distill},
                {"distill_every", loop.loss.distill_every},
+               {"distill_from", run.teacher == TeacherKind::kControl ? "control" : "base"},
+               {"multiplier_start", loop.multiplier->start},
                {"multiplier_rate", loop.multiplier->rate},
                {"multiplier_highest", loop.multiplier->highest},
                {"control", run.control}});
@@ -83,6 +90,7 @@ nlohmann::json describe_options(const RunOptions& run, int64_t context) {
     json.update({{"idle", run.gate_idle.value_or(kDefaultIdle)},
                  {"learn_idle", weights.learn_idle},
                  {"idle_learning_rate", loop.idle_rate}});
+  if (loop.schedule.head_penalty_end) json["head_penalty_end"] = *loop.schedule.head_penalty_end;
   if (run.target_slack) json["target_slack"] = *run.target_slack;
   if (run.frontier > 0) json["frontier"] = run.frontier;
   if (run.compact) json["compact"] = *run.compact;

@@ -10,9 +10,9 @@
 namespace openwork {
 namespace {
 
-// How much of a way is behind at this progress, where it ends as the decay begins.
-double share_of_way(double progress, double decay) {
-  const double arrival = 1 - decay;
+// How much of a way is behind at this progress, where it ends `rest` before the run does.
+double share_of_way(double progress, double rest) {
+  const double arrival = 1 - rest;
   return arrival > 0 ? std::clamp(progress / arrival, 0.0, 1.0) : 1;
 }
 
@@ -60,6 +60,10 @@ double Schedule::gate_sharpness(double progress) const {
   const double places = std::abs(doublings) + 1;
   const double place = std::floor(std::clamp(progress, 0.0, 1.0) * places);
   return sharpness * std::exp2(std::copysign(std::min(place, places - 1), doublings));
+}
+
+double Schedule::head_penalty(double start, double progress) const {
+  return std::lerp(start, head_penalty_end.value_or(start), share_of_way(progress, 0.5));
 }
 
 double Schedule::target(double target, double progress) const {

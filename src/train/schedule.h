@@ -5,6 +5,8 @@
 //   gate bias        moves by bias_shift in all, linearly, and has arrived when the decay begins; so does the
 //                    score of the idle key, by idle_shift
 //   sharpness        the powers of two from `sharpness` to `sharpness_end`, an equal share of the run each
+//   head penalty     its weight moves linearly to head_penalty_end over the first half of the run: heads that
+//                    are to close do so while all is still in motion, and edges are then weighed alone
 //   target           target + slack while the learning rate is high; the slack goes as the rate falls
 // Sampled gates keep about twice the edges of hard ones, so a run must end on hard ones. But a hard gate has no
 // slope: only the penalty would move it, and it would close for good. So hard steps follow the loss alone,
@@ -12,6 +14,7 @@
 // by the number of steps that have it.
 #pragma once
 #include <cstdint>
+#include <optional>
 
 namespace openwork {
 
@@ -23,6 +26,7 @@ struct Schedule {
   double bias_shift = 0;  // added to every gate bias by the end
   double idle_shift = 0;  // and to every idle score
   double sharpness = 1, sharpness_end = 1;  // 1, 2 or 4: what the kernels know
+  std::optional<double> head_penalty_end;   // none: the weight stays
   double target_slack = 0;                  // nats allowed above the target at the full learning rate
 
   double learning_rate(double progress) const;           // as a share of the peak, 0 to 1
@@ -32,6 +36,7 @@ struct Schedule {
   double gate_bias_shift(double progress) const;
   double gate_idle_shift(double progress) const;
   double gate_sharpness(double progress) const;
+  double head_penalty(double start, double progress) const;
   double target(double target, double progress) const;
 };
 

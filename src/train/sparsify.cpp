@@ -107,15 +107,22 @@ RunReport start_report(const RunOptions& options) {
   return report;
 }
 
+// Whose predictions the gated model is held near: the base's without gates, or the control's, phase 2.
+Transformer open_teacher(const RunOptions& options, const Transformer& base) {
+  const WeightOptions& weights = options.weights;
+  if (options.teacher == TeacherKind::kControl)
+    return move_to(open_control(options), weights.dtype, weights.device);
+  StartingPoint teacher = remove_gates(base);
+  return move_to({teacher.config, teacher.parameters}, weights.dtype, weights.device);
+}
+
 // Phase 3. What is started from is let go of where nothing else will ask for it.
 void run_itself(SharedRun& run, std::optional<Transformer> base, LoopOptions loop, RunReport& report) {
   const RunOptions& options = run.options;
   const bool gated = options.gate != GateKind::kNone;
   std::optional<Transformer> dense;
   if (gated && loop.loss.distill > 0) {
-    StartingPoint teacher = remove_gates(*base);
-    dense.emplace(
-        move_to({teacher.config, teacher.parameters}, options.weights.dtype, options.weights.device));
+    dense.emplace(open_teacher(options, *base));
     run.dense = &*dense;
   }
   if (options.frontier > 0) {

@@ -22,6 +22,7 @@
 namespace openwork {
 
 enum class TargetKind { kBase, kControl };
+enum class TeacherKind { kBase, kControl };
 
 struct RunOptions {
   std::string verb = "sparsify", model, command;
@@ -37,10 +38,11 @@ struct RunOptions {
   TargetKind target = TargetKind::kBase;
   std::optional<double> target_loss;
   double tolerance = 0;
-  std::optional<double> target_slack;  // above it while the rate is high; 0.03, or 0 beside a control
-  bool target_from_control = false;    // the control's training loss at the same step instead
-  bool control = false;                // train one: the last two, and a frontier, want it
-  int64_t frontier = 0;                // points; 0: one run
+  std::optional<double> target_slack;        // above it while the rate is high; 0.03, or 0 beside a control
+  bool target_from_control = false;          // the control's training loss at the same step instead
+  bool control = false;                      // train one: the last two, a frontier and a teacher want it
+  int64_t frontier = 0;                      // points; 0: one run
+  TeacherKind teacher = TeacherKind::kBase;  // whose predictions are distilled
   std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
   LoopOptions loop;  // its folder, name, identity and target are set here

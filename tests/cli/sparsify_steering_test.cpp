@@ -148,6 +148,43 @@ TEST(SparsifySteering, TheControlsLossIsATarget) {
             report.at("target").at("wanted").get<double>() + 0.01);
 }
 
+// The distance of a run's first step from its teacher, gates as good as open.
+double first_distance(const ScratchFolder& scratch, const std::string& out, const std::string& teacher) {
+  const ProgramResult result = run_openwork(
+      small_run(scratch, out,
+                {"--distill", "1", "--distill-every", "1", "--distill-from", teacher, "--gate-bias", "60",
+                 "--idle", "-60", "--lr", "0.01", "--warmup", "0", "--log-every", "1", "--steps", "12"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return read_lines(scratch.path() / out / "metrics.jsonl").front().at("distance");
+}
+
+TEST(SparsifySteering, TheTeacherIsTheBaseOrTheControl) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  EXPECT_NEAR(first_distance(scratch, "base", "base"), 0, 1e-6);  // the model starts as the base is
+  EXPECT_FALSE(fs::exists(scratch / "base/control"));
+  EXPECT_GT(first_distance(scratch, "control", "control"), 1e-3);
+  EXPECT_TRUE(fs::exists(scratch / "control/control/result.json"));  // trained though nobody asked
+  const nlohmann::json report = nlohmann::json::parse(read_file(scratch / "control/report.json"));
+  EXPECT_EQ(report.at("options").at("distill_from"), "control");
+  const ProgramResult alone = run_openwork(small_run(scratch, "alone", {"--distill-from", "control"}));
+  EXPECT_EQ(alone.exit_code, 2);
+  expect_one_line(alone.err, "--distill-from requires --distill");
+}
+
+TEST(SparsifySteering, AnAdapterLearnsFromItsControlsAdapter) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const ProgramResult result = run_openwork(sparsify(
+      scratch, "out", {"--steps", "4", "--lora", "4", "--distill", "1", "--distill-from", "control"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(fs::exists(scratch / "out/control/adapter_model.safetensors"));
+  const ProgramResult drawn = run_openwork(
+      small_run(scratch, "drawn", {"--lora", "4", "--distill", "1", "--distill-from", "control"}));
+  EXPECT_EQ(drawn.exit_code, 2);
+  expect_one_line(drawn.err, "--distill-from control with --lora and --init random");
+}
+
 TEST(SparsifySteering, AFrontierLeavesAModelAtEveryPoint) {
   const ScratchFolder scratch;
   write_small_model(scratch);

@@ -70,6 +70,20 @@ TEST_F(TrainingLoop, ClosesEdgesAndTellsTheStory) {
   }
 }
 
+TEST_F(TrainingLoop, TheHeadPenaltysWeightMovesWithTheRun) {
+  const auto gradients = [&](const std::string& name, std::optional<double> end) {
+    TinyRun run(folder_);
+    LoopOptions options = tiny_options(folder_ / name, 8);
+    options.loss.head_penalty = 5;
+    options.schedule.head_penalty_end = end;
+    run.run(options);
+    return run.weights.gradients().clone();
+  };
+  const at::Tensor stays = gradients("stays", std::nullopt);
+  EXPECT_TRUE(gradients("same", 5).equal(stays));
+  EXPECT_FALSE(gradients("goes", 0).equal(stays));
+}
+
 TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBits) {
   for (const auto& [name, options_of_lora] : ways_to_train()) {
     TinyRun whole(folder_, options_of_lora), first(folder_, options_of_lora),

@@ -87,6 +87,14 @@ TEST(TrainedWeights, TheBfloat16CopyFollowsTheMasters) {
   }
 }
 
+TEST(Schedule, TheHeadPenaltyMovesOverTheFirstHalf) {
+  EXPECT_DOUBLE_EQ(Schedule{}.head_penalty(3, 0.4), 3);
+  const Schedule moved{.head_penalty_end = 1};
+  EXPECT_DOUBLE_EQ(moved.head_penalty(3, 0), 3);
+  EXPECT_DOUBLE_EQ(moved.head_penalty(3, 0.25), 2);
+  EXPECT_DOUBLE_EQ(moved.head_penalty(3, 0.75), 1);
+}
+
 TEST(Schedule, WarmsUpStaysAndDecays) {
   const Schedule schedule{
       .warmup = 0.1, .decay = 0.2, .noise_anneal = 0.25, .bias_shift = -2, .target_slack = 0.5};

@@ -75,6 +75,8 @@ TEST(HeadPenalty, ItsFormsAndSlopesBelongTogether) {
     const double h = 1e-9;
     const at::Tensor slope = (head_cost(p + h, form) - head_cost(p - h, form)) / (2 * h);
     EXPECT_TRUE(at::allclose(head_slope(p, form), slope, 1e-4)) << head_form_name(form);
+    const at::Tensor sharper = (head_cost(p + h, form, 1e-4) - head_cost(p - h, form, 1e-4)) / (2 * h);
+    EXPECT_TRUE(at::allclose(head_slope(p, form, 1e-4), sharper, 1e-4)) << head_form_name(form);
     EXPECT_EQ(parse_head_form(head_form_name(form), "x"), form);
   }
   const at::Tensor ends = head_cost(at::tensor({0.0, 1.0}, at::kDouble), HeadForm::kLog);
@@ -82,6 +84,8 @@ TEST(HeadPenalty, ItsFormsAndSlopesBelongTogether) {
   EXPECT_NEAR(ends[1].item<double>(), 1, 1e-12);
   EXPECT_NEAR(head_cost(at::tensor({1e-3}, at::kDouble), HeadForm::kLog)[0].item<double>(),
               std::log(2) / std::log(1001), 1e-12);
+  EXPECT_NEAR(head_cost(at::tensor({1e-3}, at::kDouble), HeadForm::kLog, 1e-5)[0].item<double>(),
+              std::log(101) / std::log(100001), 1e-12);
   EXPECT_THROW(parse_head_form("cube", "--head-penalty-form"), Error);
 }
 
