@@ -86,6 +86,7 @@ void add_ablate_verb(CLI::App& app) {
       ->check(CLI::IsMember({"heads", "q", "k", "v", "mlp"}))
       ->capture_default_str();
   verb->add_option("--only", options->only, "only these parts: L5H1, L5H1<q>, m3, L5H1:8<-5")
+      ->check(names_something())
       ->type_name("NAME,...")
       ->excludes("--of");
   verb->add_option("--top", options->top, "rows of the table")

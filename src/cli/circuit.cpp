@@ -49,6 +49,9 @@ void settle_settings(CircuitOptions& options) {
     fail_input("--greedy with edges", "command line", "use --level head");
   if (!options.heads.empty() && settings.level != CircuitLevel::kHead)
     fail_input("--heads with edges", "command line", "use --level head");
+  if (settings.agreement && settings.method == CircuitMethod::kExact)
+    fail_input("--agreement with exact effects", "command line",
+               "use --method eap or eap-ig, or leave it out");
   if (options.seeds > 1 && !is_built_in_task(options.task.task))
     fail_input("--seeds with a file", "command line", "a file draws nothing: leave --seeds out");
   if (!options.out.empty()) draw::format_of(options.out);
@@ -182,7 +185,9 @@ void add_circuit_verb(CLI::App& app) {
   verb->add_flag("--greedy", options->settings.greedy, "then drop heads that the circuit can spare");
   verb->add_flag("--agreement", options->settings.agreement,
                  "measure the 100 best parts of an attribution exactly too");
-  verb->add_option("--heads", options->heads, "also how faithful these heads are")->type_name("L5H1,...");
+  verb->add_option("--heads", options->heads, "also how faithful these heads are")
+      ->check(names_something())
+      ->type_name("L5H1,...");
   verb->add_option("--mib", options->mib, "write all graph edges and their scores as MIB does")
       ->type_name("FILE");
   verb->add_option("--out", options->out, "curves and circuits as .svg, .png or .pdf")->type_name("FILE");

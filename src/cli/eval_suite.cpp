@@ -96,6 +96,7 @@ void report_suite(const SuiteRun& run, const std::vector<SuiteModel>& models,
 
 void add_suite_options(CLI::App& verb, SuiteVerbOptions& options) {
   verb.add_option("--tests", options.tests, "with --suite: only these, e.g. copy,last-word,loss")
+      ->check(names_something())
       ->type_name("NAME,...");
   verb.add_option("--prompts", options.prompts, "with --suite: prompts of each test and bin (64)")
       ->check(between(1, 1 << 20))

@@ -17,8 +17,12 @@ void add_choices(CLI::App& verb, HeadsOptions& options) {
   verb.add_option("--order", options.order, "layer, or importance: largest first")
       ->check(CLI::IsMember({"importance", "layer"}))
       ->type_name("ORDER");
-  verb.add_option("--layers", options.layers, "even, odd, 0-7 or 0,2,5 (default: all)")->type_name("LIST");
-  verb.add_option("--heads", options.heads, "0-15 in each layer, or L0H1,L5H5")->type_name("LIST");
+  verb.add_option("--layers", options.layers, "even, odd, 0-7 or 0,2,5 (default: all)")
+      ->check(names_something())
+      ->type_name("LIST");
+  verb.add_option("--heads", options.heads, "0-15 in each layer, or L0H1,L5H5")
+      ->check(names_something())
+      ->type_name("LIST");
   verb.add_option("--top", options.top, "at most N heads of each model, the first in order")
       ->type_name("N")
       ->check(between(1, 1 << 20));
@@ -30,16 +34,17 @@ void add_choices(CLI::App& verb, HeadsOptions& options) {
                   "with --task: a circuit found before (circuit --level head --json FILE)")
       ->type_name("FILE")
       ->needs(verb.get_option("--task"));
-  verb.add_option("--threshold", options.threshold,
-                  "share of the task that the shown heads must keep (preset task)")
-      ->type_name("X")
-      ->check(between(0.01, 1.0))
-      ->capture_default_str();
-  verb.add_option("--ablation", options.ablation,
-                  "zero, mean or interchange: how a task's heads are measured")
-      ->check(CLI::IsMember({"zero", "mean", "interchange"}))
-      ->type_name("KIND")
-      ->capture_default_str();
+  CLI::Option* threshold = verb.add_option("--threshold", options.threshold,
+                                           "share of the task that the shown heads must keep (preset task)")
+                               ->type_name("X")
+                               ->check(between(0.01, 1.0))
+                               ->capture_default_str();
+  CLI::Option* ablation = verb.add_option("--ablation", options.ablation,
+                                          "zero, mean or interchange: how a task's heads are measured")
+                              ->check(CLI::IsMember({"zero", "mean", "interchange"}))
+                              ->type_name("KIND")
+                              ->capture_default_str();
+  options.of_task = {threshold, ablation};
 }
 
 void add_looks(CLI::App& verb, HeadsOptions& options) {
@@ -82,7 +87,13 @@ void add_heads_options(CLI::App& verb, HeadsOptions& options) {
 GivenPrompts settle_heads_options(HeadsOptions& options, std::vector<std::string>& names) {
   if (options.preset == "task" && options.task.empty()) options.task = "copy";
   if (options.order.empty()) options.order = options.preset == "task" ? "importance" : "layer";
-  if (options.task.empty()) return take_prompts(names, options.figure.source);
+  if (options.task.empty()) {
+    for (const CLI::Option* option : options.of_task) {
+      if (option->count() > 0)
+        fail_input(option->get_name() + " without a task", "command line", "add --task, or leave it out");
+    }
+    return take_prompts(names, options.figure.source);
+  }
   if (options.preset == "prompt" || options.from >= 0)
     fail_input("a task and a prompt's edges together", "--task", "leave one of them out");
   const PromptSourceOptions& source = options.figure.source;

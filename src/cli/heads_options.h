@@ -17,7 +17,8 @@ struct HeadsOptions : HeadsRequest {
   double scale_high = 0;         // 0: the largest cell
   std::string task, circuit, ablation = "mean";
   double threshold = 0.9;
-  int64_t columns = 0;  // 0: what fits
+  int64_t columns = 0;                // 0: what fits
+  std::vector<CLI::Option*> of_task;  // options that say nothing without one
 };
 
 void add_heads_options(CLI::App& verb, HeadsOptions& options);

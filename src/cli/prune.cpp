@@ -83,6 +83,7 @@ void add_prune_verb(CLI::App& app) {
   add_task_options(*verb, options->task);
   verb->get_option("--task")->required(false)->description(
       "by effect: on this task's metric (default: on the text's loss)");
+  verb->get_option("--prompts")->needs("--task");
   add_block_options(*verb, options->text);
   add_common_options(*verb, options->common);
   verb->footer(

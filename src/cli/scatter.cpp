@@ -89,6 +89,7 @@ void add_scatter_verb(CLI::App& app) {
   CLI::App* verb = add_verb(app, "scatter");
   add_figure_options(*verb, options->figure, "scatter.svg");
   verb->add_option("--heads", options->heads, "2 to 24 heads (default: the last model's six sharpest)")
+      ->check(names_something())
       ->type_name("L0H1,L5H5,...");
   add_common_options(*verb, options->common);
   verb->footer(

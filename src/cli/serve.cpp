@@ -24,6 +24,7 @@ struct ServeOptions {
   std::vector<std::string> models;
   serve::HttpSettings http;
   serve::ServiceSettings service;
+  bool prompt_given = false;
 };
 
 std::vector<TracedModel> open_served_models(const ServeOptions& options) {
@@ -36,6 +37,8 @@ std::vector<TracedModel> open_served_models(const ServeOptions& options) {
     TracedModel& model = models.emplace_back(open_traced_model(names[n], transcoders[n], options.common));
     model.tokenizer = open_tokenizer(names[n]);
     model.beginning = beginning_tokens(*model.tokenizer, options.common);
+    if (options.prompt_given)
+      serve::tokenise(model, options.service.prompt);  // refuses what no page could show
   }
   return models;
 }
@@ -91,7 +94,10 @@ void add_serve_verb(CLI::App& app) {
       "  openwork serve smollm2-135m smollm2-135m-sparse --port 0\n"
       "  openwork serve --run runs/sparse-8m\n"
       "  openwork serve --host 0.0.0.0 --allow-host gpu-box.lan");
-  verb->callback([options] { run_serve(*options); });
+  verb->callback([options, verb] {
+    options->prompt_given = verb->get_option("--prompt")->count() > 0;
+    run_serve(*options);
+  });
 }
 
 }  // namespace openwork

@@ -35,6 +35,16 @@ void end_interrupted(int signal) {
   std::exit(128 + signal);
 }
 
+CLI::Validator names_something() {
+  return CLI::Validator(
+      [](std::string& list) {
+        return list.find_first_not_of(" ,") == std::string::npos
+                   ? std::string("name at least one, or leave it out")
+                   : std::string();
+      },
+      "");
+}
+
 void add_common_options(CLI::App& verb, CommonOptions& options) {
   const char* group = "Common options";
   verb.add_option("--device", options.device, "auto, cpu, cuda or cuda:N")

@@ -40,6 +40,9 @@ CLI::Validator between(Number low, Number high) {
       "");
 }
 
+// A list that names nothing would mean everything.
+CLI::Validator names_something();
+
 // Prints a line of results on standard output, unless JSON goes there.
 void print_result(const CommonOptions& options, std::string_view line);
 

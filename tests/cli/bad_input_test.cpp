@@ -169,5 +169,26 @@ TEST(BadInput, AGpuThatIsNotHere) {
   expect_refusal({"run", "openwork-8m", "x", "--device", "cuda"}, "device 'cuda' is not here");
 }
 
+TEST(BadInput, OptionsThatWouldSayNothingAreRefused) {
+  const ScratchFolder scratch;
+  const std::string text = "tests/data/held_out.txt", long_text(20000, 'a');
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"heads", "openwork-8m", "a b", "--threshold", "0.5"}, "--threshold without a task"},
+      {{"heads", "openwork-8m", "a b", "--ablation", "zero"}, "--ablation without a task"},
+      {{"heads", "openwork-8m", "a b", "--layers", ""}, "name at least one"},
+      {{"scatter", "openwork-8m", "a b", "--heads", ","}, "name at least one"},
+      {{"ablate", "openwork-8m", "--task", "copy", "--only", ""}, "name at least one"},
+      {{"eval", "openwork-8m", "--suite", "--tests", " "}, "name at least one"},
+      {{"circuit", "openwork-8m", "--task", "copy", "--heads", ""}, "name at least one"},
+      {{"circuit", "openwork-8m", "--task", "copy", "--agreement"}, "--agreement with exact effects"},
+      {{"prune", "openwork-8m", "--data", text, "--out", scratch / "pruned", "--prompts", "3"},
+       "--prompts requires --task"},
+      {{"serve", "openwork-8m", "--port", "0", "--prompt", ""}, "empty"},
+      {{"serve", "openwork-8m", "--port", "0", "--prompt", long_text}, "context"},
+  };
+  for (const auto& [arguments, message] : cases) expect_refusal(arguments, message);
+  EXPECT_FALSE(fs::exists(scratch / "pruned"));
+}
+
 }  // namespace
 }  // namespace openwork

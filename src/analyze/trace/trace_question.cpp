@@ -78,7 +78,8 @@ TracePrompt read_trace_prompt(const TracedModel& traced, const std::vector<int64
   prompt.to = read_position(traced, prompt, question.to, place("to"));
   const int64_t to = prompt.to.value_or(static_cast<int64_t>(ids.size()) - 1);
   if (prompt.from && *prompt.from >= to) {
-    fail_input(fmt::format("from position {} to position {}", *prompt.from, to), "--from, --to",
+    fail_input(fmt::format("from position {} to position {}", *prompt.from, to),
+               question.where.empty() ? "--from, --to" : question.where,
                "something moves from an earlier token to a later one");
   }
   return prompt;
