@@ -59,6 +59,15 @@ void settle_target(SparsifyOptions& options, const CLI::App& verb) {
   measurements = is_given(verb, "--measurements") ? std::max<int64_t>(measurements, 10) : 40;
 }
 
+void settle_head_penalty(SparsifyOptions& options, const CLI::App& verb) {
+  LossOptions& loss = options.training.run.loop.loss;
+  loss.head_form = parse_head_form(options.head_form, "--head-penalty-form");
+  loss.head_over_batch = options.head_over == "batch";
+  if (loss.head_form == HeadForm::kSqrt && is_given(verb, "--head-penalty-knee"))
+    fail_input("--head-penalty-knee with --head-penalty-form sqrt", "command line",
+               "a root has no knee: leave it out");
+}
+
 // Of the gated model, from its configuration alone.
 void say_memory(const TrainingOptions& options, ModelConfig config) {
   const RunOptions& run = options.run;
@@ -86,8 +95,7 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
     settle_gates(run, verb);
   }
   settle_target(options, verb);
-  run.loop.loss.head_form = parse_head_form(options.head_form, "--head-penalty-form");
-  run.loop.loss.head_over_batch = options.head_over == "batch";
+  settle_head_penalty(options, verb);
   if (run.gate != GateKind::kNone) run.loop.multiplier = options.multiplier;
   const bool lora = is_given(verb, "--lora"), whole_modules = is_given(verb, "--lora-full");
   if (lora && options.full) fail_input("--full and --lora together", "command line", "choose one of the two");

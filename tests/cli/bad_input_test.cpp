@@ -183,6 +183,9 @@ TEST(BadInput, OptionsThatWouldSayNothingAreRefused) {
       {{"circuit", "openwork-8m", "--task", "copy", "--agreement"}, "--agreement with exact effects"},
       {{"prune", "openwork-8m", "--data", text, "--out", scratch / "pruned", "--prompts", "3"},
        "--prompts requires --task"},
+      {{"sparsify", "openwork-8m", "--data", text, "--out", scratch / "sparse", "--head-penalty-form", "sqrt",
+        "--head-penalty-knee", "1e-4"},
+       "a root has no knee"},
       {{"serve", "openwork-8m", "--port", "0", "--prompt", ""}, "empty"},
       {{"serve", "openwork-8m", "--port", "0", "--prompt", long_text}, "context"},
   };
