@@ -153,10 +153,12 @@ const std::vector<bool>& AblationRunner::unchanged_heads(int64_t layer) {
   const auto found = unchanged_.find(layer);
   if (found != unchanged_.end()) return found->second;
   const Tensor z = recorded(true, Site::kZ, layer), value = replacement(Site::kZ, layer);  // [P, T, H, d]
-  const Tensor same =
-      (value.defined() ? z == value : z == 0).all(3).all(1).all(0).to(at::kCPU).contiguous();  // [H]
-  const bool* first = same.data_ptr<bool>();
-  return unchanged_[layer] = std::vector<bool>(first, first + same.numel());
+  const Tensor same = (value.defined() ? z == value : z == 0).all(3).all(1).all(0);        // [H]
+  const Tensor numbers = same.to(at::kCPU, at::kDouble).contiguous();
+  std::vector<double> heads(numbers.data_ptr<double>(), numbers.data_ptr<double>() + numbers.numel());
+  // Ranks of unlike machines may differ in a last digit, and must make the same passes.
+  share_first(ranks_, heads);
+  return unchanged_[layer] = std::vector<bool>(heads.begin(), heads.end());
 }
 
 // What is left changes something: a pass of other shapes would give the rest the clean metric to a last digit only, and its
