@@ -78,14 +78,14 @@ nlohmann::json show_texts(const RunVerbOptions& options, const Transformer& mode
 // An option that would do nothing beside the others is refused by name.
 void check_run_options(const CLI::App& verb, const RunVerbOptions& options) {
   const auto refuse = [&](const char* name, const char* without) {
-    if (verb.get_option(name)->count() > 0)
+    if (is_given(verb, name))
       fail_input(fmt::format("{} without {}", name, without), "command line",
                  fmt::format("add {}, or leave {} out", without, name));
   };
   if (options.save.empty()) refuse("--what", "--save");
   if (!options.generation.chat) refuse("--system", "--chat");
   if (options.generation.generate.tokens > 0) {
-    if (verb.get_option("--top")->count() > 0)
+    if (is_given(verb, "--top"))
       fail_input("--top with --generate", "command line", "leave one of them out: a text has no table");
     return;
   }

@@ -95,7 +95,7 @@ void add_serve_verb(CLI::App& app) {
       "  openwork serve --run runs/sparse-8m\n"
       "  openwork serve --host 0.0.0.0 --allow-host gpu-box.lan");
   verb->callback([options, verb] {
-    options->prompt_given = verb->get_option("--prompt")->count() > 0;
+    options->prompt_given = is_given(*verb, "--prompt");
     run_serve(*options);
   });
 }

@@ -17,10 +17,6 @@
 namespace openwork {
 namespace {
 
-bool is_given(const CLI::App& verb, const char* option) {
-  return verb.get_option(option)->count() > 0;
-}
-
 // The dense control alone is the same run with neither gates nor a target.
 void refuse_gate_options(const SparsifyOptions& options) {
   for (const CLI::Option* option : options.of_gates) {
@@ -49,9 +45,11 @@ void settle_gates(RunOptions& run, const CLI::App& verb) {
 
 void settle_target(SparsifyOptions& options, const CLI::App& verb) {
   RunOptions& run = options.training.run;
-  run.target = options.target == "control" ? TargetKind::kControl : TargetKind::kBase;
-  run.teacher = options.teacher == "control" ? TeacherKind::kControl : TeacherKind::kBase;
-  if (run.target == TargetKind::kControl || run.teacher == TeacherKind::kControl || run.frontier > 0)
+  const auto read = [](const std::string& name) {
+    return name == dense_model_name(DenseModel::kControl) ? DenseModel::kControl : DenseModel::kBase;
+  };
+  run.target = read(options.target), run.teacher = read(options.teacher);
+  if (run.target == DenseModel::kControl || run.teacher == DenseModel::kControl || run.frontier > 0)
     run.control = true;
   if (run.target_from_control) return;
   // The gap to the training loss is measured on the way (train/target.h).

@@ -180,7 +180,7 @@ void settle_training_options(TrainingOptions& options, int64_t longest) {
   run.command = command_line();
   loop.seed = options.common.seed;
   if (options.learning_rate > 0) loop.learning_rate = options.learning_rate;
-  const bool said = options.verb->get_option("--dtype")->count() > 0;
+  const bool said = is_given(*options.verb, "--dtype");
   run.weights.dtype = said                           ? choose_dtype(options.common)
                       : run.weights.device.is_cuda() ? at::kBFloat16
                                                      : at::kFloat;

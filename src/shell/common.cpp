@@ -35,6 +35,10 @@ void end_interrupted(int signal) {
   std::exit(128 + signal);
 }
 
+bool is_given(const CLI::App& verb, const char* option) {
+  return verb.get_option(option)->count() > 0;
+}
+
 CLI::Validator names_something() {
   return CLI::Validator(
       [](std::string& list) {

@@ -40,6 +40,8 @@ CLI::Validator between(Number low, Number high) {
       "");
 }
 
+bool is_given(const CLI::App& verb, const char* option);  // on the command line, and not by its default
+
 // A list that names nothing would mean everything.
 CLI::Validator names_something();
 

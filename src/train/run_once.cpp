@@ -72,7 +72,7 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
                    {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}}});
   if (loop.loss.head_knee != kHeadKnee) identity["head_penalty_knee"] = loop.loss.head_knee;
   if (loop.schedule.head_penalty_end) identity["head_penalty_end"] = *loop.schedule.head_penalty_end;
-  if (options.teacher == TeacherKind::kControl) identity["distill_from"] = "control";
+  if (options.teacher == DenseModel::kControl) identity["distill_from"] = dense_model_name(options.teacher);
   if (const auto& multiplier = loop.multiplier)
     identity.update({{"multiplier_rate", multiplier->rate},
                      {"multiplier_min", multiplier->lowest},

@@ -17,7 +17,7 @@ const char* save_dtype_name(at::ScalarType dtype) {
 void check_run_options(const RunOptions& run) {
   if (run.target_from_control && !run.control)
     fail_input("--target-from-control without --control", "command line", "give both");
-  if (run.teacher == TeacherKind::kControl && run.weights.lora && run.random) {
+  if (run.teacher == DenseModel::kControl && run.weights.lora && run.random) {
     fail_input("--distill-from control with --lora and --init random", "command line",
                "an adapter of drawn weights has no base on disk to be opened with");
   }
@@ -81,7 +81,7 @@ nlohmann::json describe_options(const RunOptions& run, int64_t context) {
                {"measurements", loop.measurements},
                {"distill", loop.loss.distill},
                {"distill_every", loop.loss.distill_every},
-               {"distill_from", run.teacher == TeacherKind::kControl ? "control" : "base"},
+               {"distill_from", dense_model_name(run.teacher)},
                {"multiplier_start", loop.multiplier->start},
                {"multiplier_rate", loop.multiplier->rate},
                {"multiplier_highest", loop.multiplier->highest},

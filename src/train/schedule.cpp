@@ -10,6 +10,8 @@
 namespace openwork {
 namespace {
 
+constexpr double kAfterHeads = 0.5;  // share of the run in which the head penalty has arrived
+
 // How much of a way is behind at this progress, where it ends `rest` before the run does.
 double share_of_way(double progress, double rest) {
   const double arrival = 1 - rest;
@@ -63,7 +65,7 @@ double Schedule::gate_sharpness(double progress) const {
 }
 
 double Schedule::head_penalty(double start, double progress) const {
-  return std::lerp(start, head_penalty_end.value_or(start), share_of_way(progress, 0.5));
+  return std::lerp(start, head_penalty_end.value_or(start), share_of_way(progress, kAfterHeads));
 }
 
 double Schedule::target(double target, double progress) const {

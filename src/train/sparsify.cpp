@@ -75,16 +75,14 @@ void settle_target(const RunOptions& options, RunReport& report, LoopOptions& lo
     note(fmt::format("target: the control's training loss plus {:.4f} nats/token", loop.target));
     return;
   }
-  const bool of_control = options.target == TargetKind::kControl && !options.target_loss;
+  const bool of_control = options.target == DenseModel::kControl && !options.target_loss;
   HeldOutTarget target;
   target.wanted = options.target_loss.value_or(
       (of_control ? report.control->held_out : *report.base).nats_per_token + options.tolerance);
   if (report.control) target.control = control(), target.margin = of_control ? options.tolerance : kSlack;
   loop.held_out_target = target;
   loop.schedule.target_slack = options.target_slack.value_or(report.control ? 0 : kSlack);
-  report.target = RunTarget{options.target_loss ? "loss"
-                            : of_control        ? "control"
-                                                : "base",
+  report.target = RunTarget{options.target_loss ? "loss" : dense_model_name(options.target),
                             options.target_loss ? 0 : options.tolerance, target.wanted};
   if (options.frontier == 0) note(fmt::format("target: {:.4f} nats/token held out", target.wanted));
 }
@@ -110,7 +108,7 @@ RunReport start_report(const RunOptions& options) {
 // Whose predictions the gated model is held near: the base's without gates, or the control's, phase 2.
 Transformer open_teacher(const RunOptions& options, const Transformer& base) {
   const WeightOptions& weights = options.weights;
-  if (options.teacher == TeacherKind::kControl)
+  if (options.teacher == DenseModel::kControl)
     return move_to(open_control(options), weights.dtype, weights.device);
   StartingPoint teacher = remove_gates(base);
   return move_to({teacher.config, teacher.parameters}, weights.dtype, weights.device);
@@ -149,6 +147,10 @@ TrainingCurves read_all_curves(const RunReport& report, const std::filesystem::p
 }
 
 }  // namespace
+
+const char* dense_model_name(DenseModel model) {
+  return model == DenseModel::kControl ? "control" : "base";
+}
 
 void check_run_folder(const RunOptions& options) {
   std::error_code ignored;

@@ -21,8 +21,8 @@
 
 namespace openwork {
 
-enum class TargetKind { kBase, kControl };
-enum class TeacherKind { kBase, kControl };
+enum class DenseModel { kBase, kControl };  // those that a gated one is held against
+const char* dense_model_name(DenseModel model);
 
 struct RunOptions {
   std::string verb = "sparsify", model, command;
@@ -35,14 +35,14 @@ struct RunOptions {
   std::optional<double> gate_bias, gate_bias_end;  // start and end; the kind's default, and the start
   std::optional<double> gate_idle, gate_idle_end;  // likewise the score of the idle key
   // The held-out loss to end at, gates hard: target_loss, or the base's or the control's plus `tolerance`.
-  TargetKind target = TargetKind::kBase;
+  DenseModel target = DenseModel::kBase;
   std::optional<double> target_loss;
   double tolerance = 0;
-  std::optional<double> target_slack;        // above it while the rate is high; 0.03, or 0 beside a control
-  bool target_from_control = false;          // the control's training loss at the same step instead
-  bool control = false;                      // train one: the last two, a frontier and a teacher want it
-  int64_t frontier = 0;                      // points; 0: one run
-  TeacherKind teacher = TeacherKind::kBase;  // whose predictions are distilled
+  std::optional<double> target_slack;      // above it while the rate is high; 0.03, or 0 beside a control
+  bool target_from_control = false;        // the control's training loss at the same step instead
+  bool control = false;                    // train one: the last two, a frontier and a teacher want it
+  int64_t frontier = 0;                    // points; 0: one run
+  DenseModel teacher = DenseModel::kBase;  // whose predictions are distilled
   std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
   LoopOptions loop;  // its folder, name, identity and target are set here
