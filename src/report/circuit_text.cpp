@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/interval_text.h"
+#include "report/times_fewer.h"
 
 namespace openwork {
 namespace {
@@ -89,16 +90,17 @@ std::vector<std::string> format_circuit_ratio(const ModelRatio& ratio, const Cir
                                               size_t seeds) {
   std::vector<std::string> lines;
   const CurveComparison& sizes = ratio.sizes;
+  const TimesFewer said = say_times_fewer(sizes.at_threshold.ratio, sizes.at_threshold.interval);
+  lines.push_back(fmt::format("{} needs {:.2f} times {} {} {} at {:g} % faithfulness, 95 % {}, {} seed{}",
+                              ratio.sparse, said.times, said.fewer, said.than, ratio.dense,
+                              100 * settings.threshold, interval_text(said.interval, 2), seeds,
+                              seeds > 1 ? "s" : ""));
   lines.push_back(
-      fmt::format("{} needs {:.2f} times fewer than {} at {:g} % faithfulness, 95 % {}, {} seed{}",
-                  ratio.sparse, sizes.at_threshold.ratio, ratio.dense, 100 * settings.threshold,
-                  interval_text(sizes.at_threshold.interval, 2), seeds, seeds > 1 ? "s" : ""));
-  lines.push_back(fmt::format("  at {}; mean size {}", tell_levels([&](size_t n) {
-                                return ratio_text(sizes.at[n].ratio, sizes.at[n].interval);
-                              }),
-                              ratio_text(sizes.mean_size.ratio, sizes.mean_size.interval)));
+      fmt::format("  sizes, {} over {}: {}; mean size {}", ratio.dense, ratio.sparse,
+                  tell_levels([&](size_t n) { return ratio_text(sizes.at[n].ratio, sizes.at[n].interval); }),
+                  ratio_text(sizes.mean_size.ratio, sizes.mean_size.interval)));
   if (!ratio.greedy) return lines;
-  lines.push_back(fmt::format("  spare heads dropped: {}; at {}", ratio_text(*ratio.greedy),
+  lines.push_back(fmt::format("  the same, spare heads dropped: {}; {}", ratio_text(*ratio.greedy),
                               tell_levels([&](size_t n) { return ratio_text(ratio.greedy_at[n]); })));
   return lines;
 }

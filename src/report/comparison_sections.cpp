@@ -13,6 +13,7 @@
 #include "report/head_sprites.h"
 #include "report/html.h"
 #include "report/statistics_tables.h"
+#include "report/times_fewer.h"
 
 namespace openwork {
 namespace {
@@ -165,12 +166,12 @@ std::string task_html(const TaskRecord& task) {
   }
   out += table.html();
   if (task.ratio > 0) {
-    const std::string whose =
-        task.models.size() > 2
-            ? fmt::format(" in {} than in {}", task.models.back().name, task.models.front().name)
-            : "";
-    out += fmt::format("<p>{:.1f} times fewer heads{} (95 % {}).</p>\n", task.ratio, escape_html(whose),
-                       interval_text(task.ratio_interval, 1));
+    const TimesFewer said = say_times_fewer(task.ratio, task.ratio_interval);
+    const std::string whose = task.models.size() > 2 ? fmt::format(" in {} {} in {}", task.models.back().name,
+                                                                   said.than, task.models.front().name)
+                                                     : "";
+    out += fmt::format("<p>{:.1f} times {} heads{} (95 % {}).</p>\n", said.times, said.fewer,
+                       escape_html(whose), interval_text(said.interval, 1));
   }
   for (size_t n = 0; n < task.models.size(); ++n) {
     std::vector<std::string> names = task.models[n].circuit;

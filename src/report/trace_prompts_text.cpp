@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/interval_text.h"
+#include "report/times_fewer.h"
 
 namespace openwork {
 namespace {
@@ -33,8 +34,9 @@ std::string format_mean(const HeadsByPrompt& model, double share) {
 }
 
 std::string format_ratio(const HeadRatio& ratio) {
-  return fmt::format("{} needs {:.2f} times fewer heads than {}, 95 % {}", ratio.sparse, ratio.ratio,
-                     ratio.dense, interval_text(ratio.interval, 2));
+  const TimesFewer said = say_times_fewer(ratio.ratio, ratio.interval);
+  return fmt::format("{} needs {:.2f} times {} heads {} {}, 95 % {}", ratio.sparse, said.times, said.fewer,
+                     said.than, ratio.dense, interval_text(said.interval, 2));
 }
 
 std::string format_studies_header() {

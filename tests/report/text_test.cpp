@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 
 #include "report/ablation_text.h"
+#include "report/circuit_text.h"
+#include "report/comparison_sections.h"
 #include "report/evaluation_text.h"
 #include "report/next_tokens_text.h"
 #include "report/suite_text.h"
 #include "report/trace_files.h"
+#include "report/trace_prompts_text.h"
 
 namespace openwork {
 namespace {
@@ -82,6 +85,32 @@ TEST(EffectsText, ListsTheLargestEffectsFirstAndNoMoreThanAskedFor) {
   EXPECT_THAT(lines[0], HasSubstr("(mean ablation)"));
   EXPECT_THAT(lines[2], StartsWith("L0H2"));
   EXPECT_THAT(lines[3], StartsWith("L0H1"));
+}
+
+// A model that needs more does not need "0.80 times fewer".
+TEST(RatioText, SaysTimesAsManyWhereAModelNeedsMore) {
+  ModelRatio ratio;
+  ratio.dense = "A", ratio.sparse = "B";
+  ratio.sizes.at.resize(kLevels.size());
+  ratio.sizes.at_threshold = {2, {1.6, 2.5}};
+  EXPECT_EQ(format_circuit_ratio(ratio, {}, 1)[0],
+            "B needs 2.00 times fewer than A at 90 % faithfulness, 95 % [1.60, 2.50], 1 seed");
+  ratio.sizes.at_threshold = {0.8, {0.5, 1.25}};
+  EXPECT_EQ(format_circuit_ratio(ratio, {}, 1)[0],
+            "B needs 1.25 times as many as A at 90 % faithfulness, 95 % [0.80, 2.00], 1 seed");
+  EXPECT_THAT(format_circuit_ratio(ratio, {}, 1)[1], StartsWith("  sizes, A over B: 50 % "));
+
+  EXPECT_EQ(format_ratio({"A", "B", 2, {1.6, 2.5}}),
+            "B needs 2.00 times fewer heads than A, 95 % [1.60, 2.50]");
+  EXPECT_EQ(format_ratio({"A", "B", 0.8, {0.5, 1.25}}),
+            "B needs 1.25 times as many heads as A, 95 % [0.80, 2.00]");
+
+  ComparisonRecord page;
+  TaskRecord& task = page.tasks.emplace_back();
+  task.models.resize(3);
+  task.models.front().name = "A", task.models.back().name = "B";
+  task.ratio = 0.8, task.ratio_interval = {0.5, 1.25};
+  EXPECT_THAT(tasks_section(page), HasSubstr("1.2 times as many heads in B as in A (95 % [0.8, 2.0])"));
 }
 
 TEST(NextTokensText, NumbersTheRowsFromOne) {
