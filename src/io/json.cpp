@@ -14,7 +14,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxJsonFile = size_t{128} << 20;  // the largest tokenizer.json is a quarter of it
-constexpr std::string_view kAdvice = "correct the file or fetch it again";
 
 // "line 3, byte 41"; both count from 1.
 std::string describe_place(std::string_view text, size_t byte) {
@@ -36,8 +35,8 @@ std::string shorten(std::string_view message) {
 // duplicate names.
 class Builder {
  public:
-  Builder(std::string_view text, std::string_view origin, DuplicateKeys duplicates)
-      : text_(text), origin_(origin), duplicates_(duplicates) {}
+  Builder(std::string_view text, std::string_view origin, DuplicateKeys duplicates, std::string_view advice)
+      : text_(text), origin_(origin), advice_(advice), duplicates_(duplicates) {}
 
   json take() { return std::move(root_); }
 
@@ -58,7 +57,7 @@ class Builder {
     json& object = *open_.back();
     if (duplicates_ == DuplicateKeys::kRefuse && object.contains(name)) {
       fail_input(fmt::format("the name '{}' stands twice in one JSON object", printable(name, 100)), origin_,
-                 kAdvice);
+                 advice_);
     }
     slot_ = &object[name];
     return true;
@@ -67,7 +66,7 @@ class Builder {
   bool parse_error(size_t position, const std::string&, const json::exception& error) {
     fail_input(
         fmt::format("not valid JSON at {}: {}", describe_place(text_, position), shorten(error.what())),
-        origin_, kAdvice);
+        origin_, advice_);
   }
 
  private:
@@ -91,7 +90,7 @@ class Builder {
 
   bool open(json value) {
     if (open_.size() >= kMaxJsonDepth) {
-      fail_input(fmt::format("JSON nested more than {} levels deep", kMaxJsonDepth), origin_, kAdvice);
+      fail_input(fmt::format("JSON nested more than {} levels deep", kMaxJsonDepth), origin_, advice_);
     }
     open_.push_back(put(std::move(value)));
     return true;
@@ -102,7 +101,7 @@ class Builder {
     return true;
   }
 
-  std::string_view text_, origin_;
+  std::string_view text_, origin_, advice_;
   DuplicateKeys duplicates_;
   json root_;
   std::vector<json*> open_;  // arrays and objects not yet closed; a parent does not grow meanwhile
@@ -111,11 +110,12 @@ class Builder {
 
 }  // namespace
 
-json parse_json(std::string_view text, std::string_view origin, DuplicateKeys duplicates) {
+json parse_json(std::string_view text, std::string_view origin, DuplicateKeys duplicates,
+                std::string_view advice) {
   if (const size_t bad = find_invalid_utf8(text); bad != std::string_view::npos) {
-    fail_input(fmt::format("invalid UTF-8 at {}", describe_place(text, bad + 1)), origin, kAdvice);
+    fail_input(fmt::format("invalid UTF-8 at {}", describe_place(text, bad + 1)), origin, advice);
   }
-  Builder builder(text, origin, duplicates);
+  Builder builder(text, origin, duplicates, advice);
   json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }
@@ -129,7 +129,7 @@ json read_json_file(const std::filesystem::path& path) {
   const MappedFile file(path);
   if (file.bytes().size() > kMaxJsonFile) {
     fail_input(fmt::format("{} bytes of JSON, more than {}", file.bytes().size(), kMaxJsonFile),
-               path.string(), kAdvice);
+               path.string(), "correct the file or fetch it again");
   }
   return parse_json(file.text(), path.string());
 }

@@ -25,6 +25,11 @@ ModelStatistics measure(const TracedModel& model, const std::vector<std::string>
 
 }  // namespace
 
+void check(const ServedModels& models, const StatisticsRequest& request) {
+  for (const TracedModel* model : models.select(request.models))
+    if (request.prompt) tokenise(*model, *request.prompt);
+}
+
 Answer answer(const ServedModels& models, const StatisticsRequest& request, Work& work) {
   const std::vector<std::string> texts =
       request.prompt ? std::vector<std::string>{*request.prompt} : sample_prompts();

@@ -1,5 +1,6 @@
 // What heads are worth: to one prompt's answer, or to a task; and the smallest faithful set of them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "analyze/circuits/ablation_effects.h"
 #include "analyze/circuits/model_circuits.h"
@@ -37,15 +38,31 @@ Asked ask_prompt(const TracedModel& model, const Question& question) {
   return {make_prompt_task(ids, answer, wrong), answer, wrong};
 }
 
-Asked ask(const TracedModel& model, const Question& question) {
-  if (question.prompt) return ask_prompt(model, question);
-  // Never a file: a request reads nothing of this machine.
+// Never a file: a request reads nothing of this machine.
+Task draw_task(const TracedModel& model, const Question& question) {
   if (!is_built_in_task(question.task))
-    fail_input(fmt::format("no task '{}'", printable(question.task, 60)), "task",
-               "use one of /api/models' tasks");
+    fail_input(fmt::format("no task '{}'", printable(question.task, 60)), "\"task\" of the request",
+               fmt::format("use {}", fmt::join(built_in_tasks(), ", ")));
   const TaskVocabulary vocabulary =
       make_vocabulary(model.model.config(), &*model.tokenizer, model.beginning, true);
-  return {make_task(question.task, vocabulary, question.prompts, question.seed), {}, {}};
+  return make_task(question.task, vocabulary, question.prompts, question.seed);
+}
+
+Asked ask(const TracedModel& model, const Question& question) {
+  if (question.prompt) return ask_prompt(model, question);
+  return {draw_task(model, question), {}, {}};
+}
+
+void check_question(const ServedModels& models, const Question& question) {
+  for (const TracedModel* model : models.select(question.models)) {
+    if (!question.prompt) {
+      draw_task(*model, question);
+      continue;
+    }
+    tokenise(*model, *question.prompt);
+    if (question.answer) read_token(*model, *question.answer, "answer");
+    if (question.wrong) read_token(*model, *question.wrong, "wrong");
+  }
 }
 
 nlohmann::json describe_token(const TracedModel& model, std::optional<int64_t> id) {
@@ -74,6 +91,14 @@ int64_t count_heads(const TracedModel& model) {
 }
 
 }  // namespace
+
+void check(const ServedModels& models, const ImportanceRequest& request) {
+  check_question(models, request.question);
+}
+
+void check(const ServedModels& models, const CircuitRequest& request) {
+  check_question(models, request.question);
+}
 
 Answer answer(const ServedModels& models, const ImportanceRequest& request, Work& work) {
   nlohmann::json list = nlohmann::json::array();

@@ -6,13 +6,18 @@
 namespace openwork::serve {
 namespace {
 
-ModelTrace trace_model(const TracedModel& model, const TraceRequest& request, const ModelTrace* first,
-                       Work& work) {
+TracePrompt read_prompt(const TracedModel& model, const TraceRequest& request) {
   TraceQuestion question;
   if (request.target) question.targets = {*request.target};
   question.from = request.from.value_or("");
   question.to = request.to.value_or("");
-  TracePrompt prompt = read_trace_prompt(model, tokenise(model, request.prompt), request.prompt, question);
+  question.where = "request";
+  return read_trace_prompt(model, tokenise(model, request.prompt), request.prompt, question);
+}
+
+ModelTrace trace_model(const TracedModel& model, const TraceRequest& request, const ModelTrace* first,
+                       Work& work) {
+  TracePrompt prompt = read_prompt(model, request);
   if (first != nullptr) ask_as(*first, prompt);
   PromptTraceSettings settings;
   settings.max_nodes = request.max_nodes;
@@ -24,6 +29,10 @@ ModelTrace trace_model(const TracedModel& model, const TraceRequest& request, co
 }
 
 }  // namespace
+
+void check(const ServedModels& models, const TraceRequest& request) {
+  for (const TracedModel* model : models.select(request.models)) read_prompt(*model, request);
+}
 
 Answer answer(const ServedModels& models, const TraceRequest& request, Work& work) {
   std::vector<ModelTrace> traces;

@@ -21,6 +21,21 @@ Answer answer(const ServedModels& models, const ImportanceRequest& request, Work
 Answer answer(const ServedModels& models, const CircuitRequest& request, Work& work);
 Answer answer(const ServedModels& models, const TraceRequest& request, Work& work);
 
+// Of long work, without a pass of a model: what would be refused on the way is refused before it. Models that are not
+// there, tasks, prompts too long, targets that are not one token.
+void check(const ServedModels& models, const StatisticsRequest& request);
+void check(const ServedModels& models, const ImportanceRequest& request);
+void check(const ServedModels& models, const CircuitRequest& request);
+void check(const ServedModels& models, const TraceRequest& request);
+
+inline void check_request(const ServedModels& models, const Request& request) {
+  std::visit(
+      [&](const auto& one) {
+        if constexpr (requires { check(models, one); }) check(models, one);
+      },
+      request);
+}
+
 inline Answer answer_request(const ServedModels& models, const Request& request, Work& work) {
   return std::visit([&](const auto& one) { return answer(models, one, work); }, request);
 }

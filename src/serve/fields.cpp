@@ -105,8 +105,9 @@ std::vector<std::string> Fields::texts(const char* key, size_t most) {
   if (value == nullptr) return list;
   if (!value->is_array() || value->size() > most)
     refuse(key, fmt::format("give a list of at most {} names", most));
+  if (value->empty()) refuse(key, "name at least one, or leave it out");
   for (const nlohmann::json& entry : *value) list.push_back(check_text(key, entry));
-  if (!list.empty()) asked_[key] = list;
+  asked_[key] = list;
   return list;
 }
 

@@ -32,8 +32,8 @@ class Fields {
   std::string choice(const char* key, const std::vector<std::string>& names);
   int64_t integer(const char* key, int64_t fallback, Bounds<int64_t> bounds);
   double number(const char* key, double fallback, Bounds<double> bounds);
-  std::vector<std::string> texts(const char* key, size_t most);                         // empty where absent
-  std::map<std::string, std::vector<std::string>> lists(const char* key, size_t most);  // likewise
+  std::vector<std::string> texts(const char* key, size_t most);  // empty where absent, and only there
+  std::map<std::string, std::vector<std::string>> lists(const char* key, size_t most);  // empty where absent
   std::optional<std::string> position(const char* key);  // a number or a word, as text
 
   // Fails where the object has more. Returns all that was asked for, defaults filled in: requests that mean the same

@@ -52,6 +52,10 @@ void ModelBackend::begin() {
   at::set_num_threads(thread_count());  // torch's number is each thread's own
 }
 
+void ModelBackend::check(const Request& request) const {
+  check_request(models_, request);
+}
+
 Answer ModelBackend::answer(const Request& request, Work& work) {
   return answer_request(models_, request, work);
 }

@@ -11,6 +11,7 @@ class ModelBackend : public Backend {
 
   nlohmann::json describe() const override;
   std::vector<std::string> names() const override;
+  void check(const Request& request) const override;
   void begin() override;
   Answer answer(const Request& request, Work& work) override;
 

@@ -22,7 +22,7 @@ PatternsRequest read_patterns(Fields& fields) {
           .heads = fields.texts("heads", kMostNames),
           .weights = fields.choice("weights", {"attention", "value"}),
           .format = fields.choice("format", {"u8", "f32"}),
-          .cells = fields.integer("cells", 0, {0, 1 << 20})};
+          .cells = fields.integer("cells", 0, {1, 1 << 20})};
 }
 
 StatisticsRequest read_statistics(Fields& fields) {
@@ -117,7 +117,7 @@ bool takes_requests(std::string_view route) {
 }
 
 ParsedRequest parse_request(std::string_view route, std::string_view body) {
-  const nlohmann::json json = parse_json(body, "request", DuplicateKeys::kRefuse);
+  const nlohmann::json json = parse_json(body, "request", DuplicateKeys::kRefuse, "send one JSON object");
   Fields fields(json);
   Request request = readers().at(route)(fields);
   return {std::move(request), std::string(route) + " " + fields.finish()};

@@ -23,7 +23,7 @@ struct PatternsRequest {
   std::vector<std::string> heads;     // none: all
   std::string weights = "attention";  // or value
   std::string format = "u8";          // or f32
-  int64_t cells = 0;                  // along the edge, at most; 0: one per token
+  int64_t cells = 0;                  // along the edge, at most; 0, where nothing is said: one per token
 };
 
 struct StatisticsRequest {

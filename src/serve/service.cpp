@@ -198,6 +198,7 @@ Reply Service::answer_long(const Route& route, const std::string& body) {
   auto parsed = std::make_shared<const ParsedRequest>(parse_request(request_name(route), body));
   if (const std::optional<Answer> known = cache_.find(parsed->key))
     return {.answer = {kJsonType, std::make_shared<const std::string>("{\"result\":" + *known->body + "}")}};
+  backend_.check(parsed->request);
   const std::shared_ptr<Job> job =
       jobs_.begin(parsed->key, [this, parsed](Work& work) { return compute(*parsed, work); });
   if (!job) return busy_reply("too much is waiting");

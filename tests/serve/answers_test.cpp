@@ -274,6 +274,26 @@ TEST(ServedAnswers, AreRecordedForAPageWithoutAServer) {
   EXPECT_EQ(count, wanted);
 }
 
+// The service that the program has, without HTTP.
+TEST(ServedAnswers, AreRefusedBeforeAJobIsBegun) {
+  std::vector<TracedModel> models;
+  models.push_back(open_built_in("openwork-8m"));
+  ModelBackend backend(std::move(models));
+  Service service(backend, {.prompt = kPrompt});
+  const auto refuse = [&](const std::string& route, const nlohmann::json& body, const std::string& message) {
+    const Reply reply = service.handle({.method = "POST", .path = "/api/" + route, .body = body.dump()});
+    EXPECT_EQ(reply.status, 400) << route << body;
+    EXPECT_NE(reply.answer.body->find(message), std::string::npos) << *reply.answer.body;
+  };
+  refuse("importance", {{"task", "nothing"}},
+         "no task 'nothing'; \\\"task\\\" of the request; use copy, ioi");
+  refuse("circuit", {{"task", "nothing"}}, "no task 'nothing'");
+  refuse("importance", {{"prompt", "a b"}, {"answer", "two words"}}, "'two words' is");
+  refuse("trace", {{"prompt", "a b"}, {"target", "two words"}}, "'two words' is not one token but");
+  refuse("trace", {{"prompt", "a b"}, {"from", 7}}, "position 7 of a prompt of");
+  refuse("statistics", {{"models", {"nothing"}}}, "no model 'nothing'");
+}
+
 TEST(ServedAnswers, SayWhatAModelHasNot) {
   EXPECT_NE(refusal("run", {{"prompt", ""}}), "");
   EXPECT_NE(refusal("run", {{"prompt", "a"}, {"models", {"none"}}}), "");

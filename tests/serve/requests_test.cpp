@@ -23,7 +23,7 @@ std::string refusal(const std::string& route, const std::string& body) {
 
 TEST(ServeRequests, FillInDefaultsSoThatEqualQuestionsHaveEqualKeys) {
   const ParsedRequest plain = parse_request("run", R"({"prompt": "a"})");
-  const ParsedRequest full = parse_request("run", R"({"top": 20, "models": [], "prompt": "a"})");
+  const ParsedRequest full = parse_request("run", R"({"top": 20, "models": null, "prompt": "a"})");
   EXPECT_EQ(plain.key, full.key);
   EXPECT_EQ(std::get<RunRequest>(plain.request).top, 20);
   EXPECT_NE(plain.key, parse_request("run", R"({"prompt": "b"})").key);
@@ -46,6 +46,10 @@ TEST(ServeRequests, SayWhatIsWrongAndWhatIsWanted) {
   EXPECT_THAT(refusal("circuit", R"({"prompt": "a", "ablation": "mean"})"), HasSubstr("zero"));
   EXPECT_THAT(refusal("circuit", R"({"task": "copy", "threshold": 2})"), HasSubstr("threshold"));
   EXPECT_THAT(refusal("scatter", R"({"prompt": "a", "heads": "L0H0"})"), HasSubstr("list"));
+  EXPECT_THAT(refusal("run", R"({"prompt": "a", "models": []})"),
+              HasSubstr("\"models\" of the request; name at least one, or leave it out"));
+  EXPECT_THAT(refusal("patterns", R"({"prompt": "a", "model": "m", "cells": 0})"), HasSubstr("from 1 to"));
+  EXPECT_THAT(refusal("run", R"({"prompt": )"), testing::EndsWith("; request; send one JSON object"));
 }
 
 TEST(ServeRequests, RefuseWhatIsNotStrictJson) {
