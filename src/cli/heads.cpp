@@ -99,14 +99,14 @@ HeadsLook make_look(const HeadsOptions& options, const std::vector<std::string>&
   return look;
 }
 
-void run_heads(HeadsOptions& options) {
+void run_heads(const CLI::App& verb, HeadsOptions& options) {
   apply_common_options(options.common);
   check_figure_output(options.figure);
   std::vector<std::string> names = options.figure.words;
   const std::string prompts_by = !options.task.empty()      ? "--task"
                                  : options.preset == "task" ? "--preset task"
                                                             : options.figure.source.option();
-  const GivenPrompts given = settle_heads_options(options, names);
+  const GivenPrompts given = settle_heads_options(verb, options, names);
   check_models(names, prompts_by);
   if (!options.layers.empty() || !options.heads.empty())
     for (const std::string& name : names) select_heads(options.layers, options.heads, read_config_of(name));
@@ -163,7 +163,7 @@ void add_heads_verb(CLI::App& app) {
       "  openwork heads dense/ sparse/ \"The opposite of 'large' is '\" --preset prompt --order importance "
       "--top 16 --out prompt.pdf\n"
       "  openwork heads openwork-8m \"a b c a b\" --layers 4-6 --out heads.png --dpi 300");
-  verb->callback([options] { run_heads(*options); });
+  verb->callback([options, verb] { run_heads(*verb, *options); });
 }
 
 }  // namespace openwork

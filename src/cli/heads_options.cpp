@@ -34,17 +34,16 @@ void add_choices(CLI::App& verb, HeadsOptions& options) {
                   "with --task: a circuit found before (circuit --level head --json FILE)")
       ->type_name("FILE")
       ->needs(verb.get_option("--task"));
-  CLI::Option* threshold = verb.add_option("--threshold", options.threshold,
-                                           "share of the task that the shown heads must keep (preset task)")
-                               ->type_name("X")
-                               ->check(between(0.01, 1.0))
-                               ->capture_default_str();
-  CLI::Option* ablation = verb.add_option("--ablation", options.ablation,
-                                          "zero, mean or interchange: how a task's heads are measured")
-                              ->check(CLI::IsMember({"zero", "mean", "interchange"}))
-                              ->type_name("KIND")
-                              ->capture_default_str();
-  options.of_task = {threshold, ablation};
+  verb.add_option("--threshold", options.threshold,
+                  "share of the task that the shown heads must keep (preset task)")
+      ->type_name("X")
+      ->check(between(0.01, 1.0))
+      ->capture_default_str();
+  verb.add_option("--ablation", options.ablation,
+                  "zero, mean or interchange: how a task's heads are measured")
+      ->check(CLI::IsMember({"zero", "mean", "interchange"}))
+      ->type_name("KIND")
+      ->capture_default_str();
 }
 
 void add_looks(CLI::App& verb, HeadsOptions& options) {
@@ -84,14 +83,12 @@ void add_heads_options(CLI::App& verb, HeadsOptions& options) {
   add_common_options(verb, options.common);
 }
 
-GivenPrompts settle_heads_options(HeadsOptions& options, std::vector<std::string>& names) {
+GivenPrompts settle_heads_options(const CLI::App& verb, HeadsOptions& options,
+                                  std::vector<std::string>& names) {
   if (options.preset == "task" && options.task.empty()) options.task = "copy";
   if (options.order.empty()) options.order = options.preset == "task" ? "importance" : "layer";
   if (options.task.empty()) {
-    for (const CLI::Option* option : options.of_task) {
-      if (option->count() > 0)
-        fail_input(option->get_name() + " without a task", "command line", "add --task, or leave it out");
-    }
+    refuse_options(verb, {"--threshold", "--ablation"}, "without a task", "add --task, or leave it out");
     return take_prompts(names, options.figure.source);
   }
   if (options.preset == "prompt" || options.from >= 0)

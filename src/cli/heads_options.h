@@ -17,14 +17,14 @@ struct HeadsOptions : HeadsRequest {
   double scale_high = 0;         // 0: the largest cell
   std::string task, circuit, ablation = "mean";
   double threshold = 0.9;
-  int64_t columns = 0;                // 0: what fits
-  std::vector<CLI::Option*> of_task;  // options that say nothing without one
+  int64_t columns = 0;  // 0: what fits
 };
 
 void add_heads_options(CLI::App& verb, HeadsOptions& options);
 
 // A preset is a set of defaults; what does not fit together is said before any model is opened. Takes the
 // prompt off the end of `names`; with a task there is none.
-GivenPrompts settle_heads_options(HeadsOptions& options, std::vector<std::string>& names);
+GivenPrompts settle_heads_options(const CLI::App& verb, HeadsOptions& options,
+                                  std::vector<std::string>& names);
 
 }  // namespace openwork

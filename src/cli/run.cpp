@@ -77,19 +77,13 @@ nlohmann::json show_texts(const RunVerbOptions& options, const Transformer& mode
 
 // An option that would do nothing beside the others is refused by name.
 void check_run_options(const CLI::App& verb, const RunVerbOptions& options) {
-  const auto refuse = [&](const char* name, const char* without) {
-    if (is_given(verb, name))
-      fail_input(fmt::format("{} without {}", name, without), "command line",
-                 fmt::format("add {}, or leave {} out", without, name));
-  };
-  if (options.save.empty()) refuse("--what", "--save");
-  if (!options.generation.chat) refuse("--system", "--chat");
-  if (options.generation.generate.tokens > 0) {
-    if (is_given(verb, "--top"))
-      fail_input("--top with --generate", "command line", "leave one of them out: a text has no table");
-    return;
-  }
-  for (const char* name : {"--temperature", "--top-k", "--top-p", "--stop"}) refuse(name, "--generate");
+  if (options.save.empty()) refuse_options(verb, {"--what"}, "without --save", "add it, or leave --what out");
+  if (!options.generation.chat)
+    refuse_options(verb, {"--system"}, "without --chat", "add it, or leave --system out");
+  if (options.generation.generate.tokens > 0)
+    return refuse_options(verb, {"--top"}, "with --generate", "leave one of them out: a text has no table");
+  refuse_options(verb, {"--temperature", "--top-k", "--top-p", "--stop"}, "without --generate",
+                 "add --generate N, or leave it out");
 }
 
 void run_run(RunVerbOptions& options) {

@@ -17,28 +17,15 @@
 namespace openwork {
 namespace {
 
-// The dense control alone is the same run with neither gates nor a target.
-void refuse_gate_options(const SparsifyOptions& options) {
-  for (const CLI::Option* option : options.of_gates) {
-    if (option->count() > 0)
-      fail_input(fmt::format("{} with --gate none", option->get_name()), "command line",
-                 "the dense control has no gates: leave it out");
-  }
-}
-
 void settle_gates(RunOptions& run, const CLI::App& verb) {
   if (run.gate_bias_end && !run.gate_bias)
     run.gate_bias = default_gate_bias(run.gate);  // a way needs its beginning
   if (run.gate_idle_end && !run.gate_idle) run.gate_idle = kDefaultIdle;
   // Learned unless a way is given or learning is refused.
   run.weights.learn_bias = is_given(verb, "--learn-bias") ? run.weights.learn_bias : !run.gate_bias_end;
-  if (run.gate != GateKind::kIdle) {
-    for (const char* option : {"--idle", "--idle-end", "--learn-idle", "--idle-lr"}) {
-      if (is_given(verb, option))
-        fail_input(fmt::format("{} with --gate {}", option, gate_name(run.gate)), "command line",
-                   "an idle key is of --gate idle alone");
-    }
-  }
+  if (run.gate != GateKind::kIdle)
+    refuse_options(verb, {"--idle", "--idle-end", "--learn-idle", "--idle-lr"},
+                   fmt::format("with --gate {}", gate_name(run.gate)), "an idle key is of --gate idle alone");
   Schedule& schedule = run.loop.schedule;
   if (!is_given(verb, "--sharpness-end")) schedule.sharpness_end = schedule.sharpness;
 }
@@ -61,9 +48,9 @@ void settle_head_penalty(SparsifyOptions& options, const CLI::App& verb) {
   LossOptions& loss = options.training.run.loop.loss;
   loss.head_form = parse_head_form(options.head_form, "--head-penalty-form");
   loss.head_over_batch = options.head_over == "batch";
-  if (loss.head_form == HeadForm::kSqrt && is_given(verb, "--head-penalty-knee"))
-    fail_input("--head-penalty-knee with --head-penalty-form sqrt", "command line",
-               "a root has no knee: leave it out");
+  if (loss.head_form == HeadForm::kSqrt)
+    refuse_options(verb, {"--head-penalty-knee"}, "with --head-penalty-form sqrt",
+                   "a root has no knee: leave it out");
 }
 
 // Of the gated model, from its configuration alone.
@@ -86,7 +73,9 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
   run.adapter = located.adapter;
   run.random = options.start == "random";
   if (options.gate == "none") {
-    refuse_gate_options(options);
+    // The dense control alone is the same run with neither gates nor a target.
+    refuse_options(verb, options.of_gates, "with --gate none",
+                   "the dense control has no gates: leave it out");
     run.gate = GateKind::kNone;
   } else {
     run.gate = parse_gate(options.gate, "--gate");
@@ -131,12 +120,12 @@ void add_sparsify_verb(CLI::App& app) {
   options->training.batch_tokens = 0;  // chosen by the device
   CLI::App* verb = add_verb(app, "sparsify");
   verb->add_option("MODEL", options->training.run.model, "the model to start from")->required();
-  const auto before = static_cast<int64_t>(verb->get_options().size());
+  const size_t before = verb->get_options().size();
   add_gate_options(*verb, *options);
   add_target_options(*verb, *options);
   const std::vector<CLI::Option*> all = verb->get_options();
-  options->of_gates.assign(all.begin() + before, all.end());
-  std::erase(options->of_gates, verb->get_option("--gate"));
+  for (size_t n = before; n < all.size(); ++n) options->of_gates.push_back(all[n]->get_name());
+  std::erase(options->of_gates, "--gate");
   add_form_options(*verb, *options);
   add_training_options(*verb, options->training);
   verb->get_option("--batch-tokens")->default_str("65536 on a GPU, 16384 on the CPU");

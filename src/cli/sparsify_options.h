@@ -15,7 +15,7 @@ struct SparsifyOptions {
   LoraOptions lora;
   double lora_alpha = 0;
   bool full = false;
-  std::vector<CLI::Option*> of_gates;  // options that a run without gates has no use for
+  std::vector<std::string> of_gates;  // options that a run without gates has no use for
 };
 
 void add_gate_options(CLI::App& verb, SparsifyOptions& options);

@@ -35,8 +35,14 @@ void end_interrupted(int signal) {
   std::exit(128 + signal);
 }
 
-bool is_given(const CLI::App& verb, const char* option) {
+bool is_given(const CLI::App& verb, const std::string& option) {
   return verb.get_option(option)->count() > 0;
+}
+
+void refuse_options(const CLI::App& verb, const std::vector<std::string>& options, const std::string& why,
+                    const std::string& advice) {
+  for (const std::string& option : options)
+    if (is_given(verb, option)) fail_input(fmt::format("{} {}", option, why), "command line", advice);
 }
 
 CLI::Validator names_something() {

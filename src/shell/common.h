@@ -40,7 +40,12 @@ CLI::Validator between(Number low, Number high) {
       "");
 }
 
-bool is_given(const CLI::App& verb, const char* option);  // on the command line, and not by its default
+// On the command line, and not by its default.
+bool is_given(const CLI::App& verb, const std::string& option);
+
+// Refuses those of `options` that are given, as they would do nothing: "--what without --save; command line; ADVICE".
+void refuse_options(const CLI::App& verb, const std::vector<std::string>& options, const std::string& why,
+                    const std::string& advice);
 
 // A list that names nothing would mean everything.
 CLI::Validator names_something();
