@@ -78,6 +78,8 @@ void add_looks(CLI::App& verb, HeadsOptions& options) {
 
 void add_heads_options(CLI::App& verb, HeadsOptions& options) {
   add_figure_options(verb, options.figure, "heads.svg");
+  CLI::Option* const prompts = verb.get_option("--prompts");
+  prompts->description(prompts->get_description() + "; with --task: how many to draw");
   add_choices(verb, options);
   add_looks(verb, options);
   add_common_options(verb, options.common);

@@ -32,6 +32,11 @@ void add_text_options(CLI::App& verb, TextSettings& settings) {
   verb.add_option("--stop", settings.stops, "end a text before this one; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return text.empty() ? "every text has the empty one in it: give at least a letter" : "";
+          },
+          ""))
       ->type_name("TEXT");
   verb.add_flag("--chat", settings.chat, "the prompt is a message: write it with the model's chat template");
   verb.add_option("--system", settings.system, "with --chat: the message that stands first")

@@ -14,6 +14,8 @@
 namespace openwork {
 namespace {
 
+constexpr double kLargestBoost = 1e6;  // far beyond what a model's numbers bear
+
 // NODE=X
 NodeChange parse_boost(const std::string& text) {
   const size_t equals = text.rfind('=');
@@ -25,6 +27,9 @@ NodeChange parse_boost(const std::string& text) {
   if (error != std::errc() || next != end || !std::isfinite(factor))
     fail_input(fmt::format("'{}' is not NODE=X", printable(text, 60)), "--boost",
                "write it like L3F512@7=2 or L5H1=1.5");
+  if (std::abs(factor) > kLargestBoost)
+    fail_input(fmt::format("{} times what it was", factor), "--boost",
+               fmt::format("give a number from {:.0f} to {:.0f}", -kLargestBoost, kLargestBoost));
   return {text.substr(0, equals), factor};
 }
 
@@ -135,7 +140,7 @@ void add_trace_options(CLI::App& verb, TraceOptions& options) {
 }
 
 void check_trace_options(const TraceOptions& options, const std::vector<std::string>& models) {
-  if (!options.figure.out.empty()) check_figure_output(options.figure);
+  check_figure_output(options.figure);
   const bool many = !options.source.prompts.empty() || !options.task.empty();
   if (!options.task.empty() && !options.source.prompts.empty())
     fail_input("both --task and --prompts", "command line", "give one of them");
@@ -178,7 +183,7 @@ void check_kept_options(const TraceOptions& options) {
   if (options.figure.out.empty() && options.graph.empty())
     fail_input("a kept graph and nothing to make of it", "--from-graph",
                "add --out F.svg, or --graph F.json with --node-threshold and --edge-threshold");
-  if (!options.figure.out.empty()) check_figure_output(options.figure);
+  check_figure_output(options.figure);
 }
 
 void check_changes(const std::vector<NodeChange>& changes, const ModelConfig& config,

@@ -6,6 +6,7 @@
 namespace openwork {
 
 void add_figure_file(CLI::App& verb, FigureFile& file) {
+  file.verb = &verb;
   verb.add_option("--out", file.out, "the figure: .svg, .pdf or .png")
       ->type_name("FILE")
       ->capture_default_str();
@@ -22,12 +23,22 @@ void add_figure_options(CLI::App& verb, FigureOptions& options, const std::strin
       ->required()
       ->expected(1, 64);
   add_prompt_source_options(verb, options.source);
+  verb.get_option("--prompts")
+      ->description("text file with a prompt per line, or JSONL, all of as many tokens");
   add_figure_file(verb, options);
 }
 
+void check_figure_output(const std::string& out) {
+  draw::format_of(out);
+  const AtomicFile probe(out);  // gone again at once: it was not committed
+}
+
 void check_figure_output(const FigureFile& file) {
-  draw::format_of(file.out);
-  const AtomicFile probe(file.out);  // gone again at once: it was not committed
+  if (file.out.empty())
+    return refuse_options(*file.verb, {"--dpi"}, "without --out", "add --out F.png, or leave it out");
+  if (draw::format_of(file.out) != draw::Format::kPng)
+    refuse_options(*file.verb, {"--dpi"}, "with a figure of lines", "name a .png, or leave it out");
+  check_figure_output(file.out);
 }
 
 }  // namespace openwork

@@ -20,6 +20,7 @@ TEST(Names, OfNodesAreCheckedBeforeThePromptIsTraced) {
   for (const char* name : {"foo", "L1", "L1F2", "M1@", "T@x", "E@2", "L1F2@3 "})
     expect_refusal(trace("--ablate", name), std::string("'") + name + "' is no node");
   expect_refusal(trace("--boost", "foo=2"), "'foo' is no node");
+  expect_refusal(trace("--boost", "L1H1=1e300"), "give a number from -1000000 to 1000000");
   expect_refusal(trace("--ablate", "L99H99"), "no L99H99 in tests/data/gpt2");
   expect_refusal(trace("--ablate", "M99@1"), "no M99@1 in tests/data/gpt2");
   expect_refusal(trace("--ablate", "M1@3"),
@@ -59,6 +60,16 @@ TEST(Options, ThatWouldDoNothingAreRefused) {
   expect_refusal(run({"--stop", "."}), "--stop without --generate");
   expect_refusal(run({"--generate", "3", "--top", "4"}), "--top with --generate");
   expect_refusal(run({"--generate", "3", "--system", "Be brief."}), "--system without --chat");
+  expect_refusal(run({"--generate", "3", "--stop", ""}), "--stop: every text has the empty one in it");
+  expect_refusal({"tokenize", "nowhere", "x", "--bos", "yes"}, "tokenize adds no tokens");
+  const ScratchFolder scratch;
+  for (const Words& figure : {Words{"heads", "nowhere", "x"}, Words{"scatter", "nowhere", "x"},
+                              Words{"trace", "nowhere", "x"}, Words{"trace", "--from-graph", "nowhere"}}) {
+    Words words = figure;
+    words.insert(words.end(), {"--dpi", "300", "--out", scratch / "figure.svg"});
+    expect_refusal(words, "--dpi with a figure of lines");
+  }
+  expect_refusal({"trace", "nowhere", "x", "--dpi", "300"}, "--dpi without --out");
 }
 
 TEST(Prompt, GivenTwiceIsCalledThat) {

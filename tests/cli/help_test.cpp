@@ -32,6 +32,12 @@ TEST(Help, APositionalIsItsNameAlone) {
   }
 }
 
+// The program's own prompts are of many lengths: a figure is the mean over prompts of one.
+TEST(Help, OffersSamplePromptsWhereTheyCanBeUsed) {
+  EXPECT_THAT(run_openwork({"stats", "--help"}).out, HasSubstr("sample"));
+  EXPECT_THAT(run_openwork({"scatter", "--help"}).out, Not(HasSubstr("sample")));
+}
+
 TEST(Help, NearNamesAreSuggested) {
   expect_refusal({"evla"}, "did you mean eval?");
   expect_refusal({"tokenise", "openwork-8m", "x"}, "did you mean tokenize?");
