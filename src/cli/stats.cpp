@@ -1,5 +1,7 @@
 // openwork stats: every statistic, class and redundancy group of each model's heads, and the table between
 // models.
+#include <optional>
+
 #include "analyze/heads/head_statistics.h"
 #include "analyze/heads/model_comparison.h"
 #include "base/progress.h"
@@ -59,7 +61,8 @@ void run_stats(StatsOptions& options) {
   apply_common_options(options.common);
   const GivenPrompts given = take_prompts(options.arguments, options.source);
   check_models(options.arguments, options.source.option());
-  if (!options.out.empty()) make_folder(options.out);  // found out before the work, not after it
+  std::optional<FolderLock> lock;  // found out before the work, not after it
+  if (!options.out.empty()) lock.emplace(options.out, FolderLock::IfHeld::kRefuse);
   options.statistics.seed = options.common.seed;
   options.statistics.interactions = !options.no_interactions;
   StatisticsReport report;

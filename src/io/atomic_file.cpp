@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cctype>
 #include <cerrno>
 
 #include "base/error.h"
 #include "io/safe_files.h"
+#include "io/unfinished.h"
 #include "io/write_error.h"
 
 namespace openwork {
@@ -25,31 +25,6 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 std::filesystem::path name_part(const std::filesystem::path& path) {
   static std::atomic<unsigned> count{0};
   return fmt::format("{}.{}-{}.part", path.string(), ::getpid(), count++);
-}
-
-// The parts that exist, for a signal handler to remove: it may neither lock nor allocate. Beyond so many at a time
-// the next writer removes them.
-struct PartPlace {
-  std::atomic<int> state = 0;  // 0 free, 1 being written, 2 names a part
-  std::array<char, 4096> path{};
-};
-std::array<PartPlace, 32> part_places;
-
-void note_part(const std::string& path) {
-  for (PartPlace& place : part_places) {
-    int free = 0;
-    if (path.size() >= place.path.size() || !place.state.compare_exchange_strong(free, 1)) continue;
-    path.copy(place.path.data(), path.size());
-    place.path[path.size()] = '\0';
-    place.state = 2;
-    return;
-  }
-}
-
-void forget_part(const std::string& path) {
-  for (PartPlace& place : part_places) {
-    if (place.state == 2 && path == place.path.data()) place.state = 0;
-  }
 }
 
 bool is_written_straight(const std::filesystem::path& path) {
@@ -113,7 +88,7 @@ void AtomicFile::open_part() {
     struct stat status {};
     if (::fstat(descriptor_, &status) == 0 && status.st_nlink > 0) {
       part_ = part;
-      note_part(part_.string());
+      note_unfinished(part_.string());
       return;
     }
     ::close(descriptor_);
@@ -125,7 +100,7 @@ void AtomicFile::open_part() {
 AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (!committed_ && !part_.empty()) ::unlink(part_.c_str());
-  if (!part_.empty()) forget_part(part_.string());
+  if (!part_.empty()) forget_unfinished(part_.string());
 }
 
 void AtomicFile::reserve(uint64_t size) {
@@ -175,12 +150,6 @@ void AtomicFile::write_through(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_to_write("write the file", path_, errno);
     bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-}
-
-void remove_unfinished_files() {
-  for (const PartPlace& place : part_places) {
-    if (place.state == 2) ::unlink(place.path.data());
   }
 }
 

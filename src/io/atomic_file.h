@@ -46,9 +46,6 @@ class AtomicFile {
   std::vector<std::byte> buffer_;
 };
 
-// Removes the .part files of this process, for a signal handler that ends it: calls nothing that one may not.
-void remove_unfinished_files();
-
 // The whole of a text file in one go.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 

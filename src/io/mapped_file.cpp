@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "io/atomic_file.h"
+#include "io/unfinished.h"
 
 namespace openwork {
 namespace {
@@ -88,7 +88,7 @@ void end_with_line(int signal, siginfo_t* info, void*) {
     say("openwork: error: the file was cut short, or its disk failed, while it was read; ");
     say(place.path.data());
     say("; leave the file as it is meanwhile, and run the command again\n");
-    remove_unfinished_files();
+    remove_unfinished();
     ::_exit(1);
   }
   ::signal(signal, SIG_DFL);  // not ours: the instruction runs again and ends the program as it would have

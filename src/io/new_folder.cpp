@@ -15,9 +15,6 @@ NewFolder::NewFolder(const fs::path& folder) : folder_(fs::absolute(folder).lexi
   if (fs::exists(folder_, error) && !(fs::is_directory(folder_, error) && fs::is_empty(folder_, error)))
     fail_input("the folder is not empty", folder.string(), "choose another --out");
   part_ = folder_.string() + ".part";
-  there_ = part_.parent_path();
-  while (!fs::exists(there_, error) && there_.has_relative_path()) there_ = there_.parent_path();
-  make_folder(part_);
   lock_ = std::make_unique<FolderLock>(part_, FolderLock::IfHeld::kRefuse);
   for (const fs::path& stale : fs::directory_iterator(part_)) {
     fs::remove_all(stale, error);
@@ -28,10 +25,7 @@ NewFolder::NewFolder(const fs::path& folder) : folder_(fs::absolute(folder).lexi
 NewFolder::~NewFolder() {
   std::error_code ignored;
   if (committed_) return;
-  fs::remove_all(part_, ignored);
-  // Parents that somebody has put something into stay.
-  for (fs::path made = part_.parent_path(); made != there_ && fs::remove(made, ignored);)
-    made = made.parent_path();
+  fs::remove_all(part_, ignored);  // parents that were made for it go with the lock
 }
 
 void NewFolder::commit() {

@@ -27,7 +27,6 @@ class NewFolder {
 
  private:
   std::filesystem::path folder_, part_;
-  std::filesystem::path there_;  // the nearest of its parents that was there before
   std::unique_ptr<FolderLock> lock_;
   bool committed_ = false;
 };

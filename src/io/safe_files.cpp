@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "io/unfinished.h"
 #include "io/write_error.h"
 
 namespace openwork {
@@ -107,17 +108,21 @@ FolderLock::FolderLock(const fs::path& folder, IfHeld if_held) {
     if (descriptor_ < 0) fail_to_write("open the folder", folder, errno);
     const bool taken =
         take_lock(descriptor_, if_held == IfHeld::kWait, "another program that writes into the same folder");
-    if (taken && is_still_at(descriptor_, folder)) return;
+    if (taken && is_still_at(descriptor_, folder)) break;
     close(descriptor_);
     if (taken) continue;
     fail_input("another openwork is writing into this folder", folder.string(),
                "wait until it has ended, or choose another folder");
   }
+  for (const fs::path& made : made_) note_unfinished(made.string());
 }
 
 FolderLock::~FolderLock() {
   std::error_code ignored;
-  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // fails where there is something in it
+  for (const fs::path& folder : made_) {
+    fs::remove(folder, ignored);  // fails where there is something in it
+    forget_unfinished(folder.string());
+  }
   close(descriptor_);
 }
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "io/atomic_file.h"
 #include "io/mapped_file.h"
+#include "io/unfinished.h"
 #include "shell/option_checks.h"
 #include "shell/usage_errors.h"
 #include "shell/version.h"
@@ -52,7 +52,7 @@ void leave_at_signal(int signal) {
   const bool new_line = ::isatty(STDERR_FILENO) != 0;  // a bar may stand in this one
   if (new_line && ::write(STDERR_FILENO, "\n", 1) < 0) ::_exit(128 + signal);
   if (::write(STDERR_FILENO, kLine.data(), kLine.size()) < 0) ::_exit(128 + signal);
-  remove_unfinished_files();
+  remove_unfinished();
   ::_exit(128 + signal);
 }
 

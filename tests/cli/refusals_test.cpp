@@ -342,5 +342,22 @@ TEST(Signals, AnInterruptIsOneLineAnd130) {
   EXPECT_THAT(read_file(scratch / "eval.err"), HasSubstr("openwork: interrupted\n"));
 }
 
+// Both make their folder before the work, to be sure of it.
+TEST(Signals, AnInterruptLeavesNoEmptyFolder) {
+  const ScratchFolder scratch;
+  fs::create_directories(scratch / "made");
+  for (const Words& words :
+       {Words{"compare"}, Words{"stats", "openwork-8m", "openwork-8m-sparse", "--prompts", "sample"}}) {
+    Words command = words;
+    command.insert(command.end(), {"--out", scratch / "made/a/b", "--threads", "1"});
+    const pid_t child = start_openwork(command, scratch / "run");
+    while (!fs::exists(scratch / "made/a/b") && kill(child, 0) == 0) usleep(10000);
+    usleep(100000);
+    kill(child, SIGTERM);
+    EXPECT_EQ(await(child), 143) << words[0];
+    EXPECT_TRUE(fs::is_empty(scratch / "made")) << words[0];
+  }
+}
+
 }  // namespace
 }  // namespace openwork
