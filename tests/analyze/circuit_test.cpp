@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "analyze/circuits/circuit_parts.h"
 #include "analyze/circuits/curve_sizes.h"
@@ -13,6 +14,7 @@
 #include "analyze/circuits/model_circuits.h"
 #include "analyze/tasks.h"
 #include "base/error.h"
+#include "base/progress.h"
 #include "model/load.h"
 
 namespace openwork {
@@ -227,6 +229,17 @@ TEST_F(CopyCircuit, InductionAndPreviousTokenHeadsAreOnTopOfTheirKinds) {
   };
   EXPECT_THAT(best("induction", 2), testing::UnorderedElementsAre("L6H0", "L6H3"));
   EXPECT_THAT(best("previous token", 1), testing::ElementsAre("L5H6"));
+}
+
+TEST_F(CopyCircuit, ProgressSaysWhichModelItIsOf) {
+  Task small = *task_;
+  small.prompts.resize(1);
+  std::set<std::string> names;
+  watch_progress([&](const ProgressState& state) { names.emplace(state.name); });
+  Sweep sweep("", {});
+  find_circuits(*model_, "dense", {small}, {}, sweep);
+  watch_progress({});
+  EXPECT_EQ(names, (std::set<std::string>{"dense seed 0: curve", "dense seed 0: effects"}));
 }
 
 TEST_F(CopyCircuit, EdgesOfTheDenseModelAreFoundByAttribution) {

@@ -44,7 +44,7 @@ class GraphCandidates : public CircuitCandidates {
       else
         open.push_back(n);
     }
-    Progress progress("edges", which.size());
+    Progress progress(sweep_.scope + "edges", which.size());
     progress.advance(which.size() - open.size());
     constexpr size_t kPerRound = 256;
     for (size_t first = 0; first < open.size(); first += kPerRound) {
@@ -63,7 +63,7 @@ class GraphCandidates : public CircuitCandidates {
   }
 
   std::vector<PromptMetrics> keep(const OrderedCurve& ordered, const std::vector<int64_t>& counts) override {
-    Progress progress("curve", counts.size());
+    Progress progress(sweep_.scope + "curve", counts.size());
     std::vector<Tensor> masks;
     for (const int64_t count : counts)
       masks.push_back(mask_of({ordered.order.begin() + count, ordered.order.end()}));

@@ -16,7 +16,7 @@ namespace {
 std::vector<PromptMetrics> run_named(AblationRunner& runner, const std::string& what,
                                      const std::vector<std::string>& names,
                                      const std::vector<Intervention>& interventions, Sweep& sweep) {
-  Progress progress(what, interventions.size());
+  Progress progress(sweep.scope + what, interventions.size());
   return run_sweep(runner, names, interventions, sweep, [&](size_t count) { progress.advance(count); });
 }
 
