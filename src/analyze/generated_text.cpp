@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/number_text.h"
 #include "base/progress.h"
 #include "text/chat.h"
 #include "text/text_stream.h"
@@ -22,8 +23,9 @@ class GenerationClock {
     size_t read = 0;
     for (const auto& ids : prompts.ids) read += ids.size();
     const double all = seconds();
-    note(fmt::format("{} tokens in {:.2f} s: {:.1f} tokens/s; the first after {:.2f} s ({} prompt tokens)",
-                     tokens_, all, static_cast<double>(tokens_) / std::max(all, 1e-9), first_, read));
+    note(fmt::format("{} in {:.2f} s: {:.1f} tokens/s; the first after {:.2f} s ({})",
+                     count_of(tokens_, "token"), all, static_cast<double>(tokens_) / std::max(all, 1e-9),
+                     first_, count_of(read, "prompt token")));
   }
 
  private:

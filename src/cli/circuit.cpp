@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/number_text.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
 #include "report/circuit_figure.h"
@@ -100,8 +101,9 @@ ModelCircuits examine_model(const CircuitOptions& options, const std::string& na
 void draw_models(const CircuitOptions& options, const std::vector<ModelCircuits>& models,
                  const nlohmann::json& protocol) {
   const std::string caption =
-      fmt::format("{} prompts, {} ablation, ordered by {} scores; bands: 95 % over prompts; seed {}",
-                  protocol["prompts"].get<int64_t>(), options.ablation, options.method, options.common.seed);
+      fmt::format("{}, {} ablation, ordered by {} scores; bands: 95 % over prompts; seed {}",
+                  count_of(protocol["prompts"].get<int64_t>(), "prompt"), options.ablation, options.method,
+                  options.common.seed);
   draw::write_figure(draw_circuits(models, options.settings, protocol["task"].get<std::string>(), caption),
                      options.out);
   print_written(options.common, options.out);

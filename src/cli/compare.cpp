@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/number_text.h"
 #include "base/progress.h"
 #include "cli/verbs.h"
 #include "io/safe_files.h"
@@ -45,7 +46,7 @@ std::string describe_loss_data(const CompareOptions& options) {
   for (const std::string& file : options.data.files)
     names.push_back(std::filesystem::path(file).filename().string());
   return fmt::format("{}", fmt::join(names, ", ")) +
-         (options.data.blocks > 0 ? fmt::format(", {} blocks", options.data.blocks) : "");
+         (options.data.blocks > 0 ? ", " + count_of(options.data.blocks, "block") : "");
 }
 
 nlohmann::json describe(const CompareOptions& options, const GivenPrompts& given, const std::string& device) {

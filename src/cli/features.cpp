@@ -4,6 +4,7 @@
 
 #include "analyze/trace/traced_model.h"
 #include "base/error.h"
+#include "base/number_text.h"
 #include "cli/verbs.h"
 #include "io/model_store.h"
 #include "report/feature_report.h"
@@ -45,10 +46,10 @@ void run_features(const FeaturesOptions& options) {
     print_result(options.common, to_text(found[n], description, tokenizer, options.contexts));
     features.push_back(to_json(found[n], description, tokenizer));
   }
-  print_result(options.common, fmt::format("{} of {} groups of features", listed, found.size()));
+  print_result(options.common, fmt::format("{} of {} of features", listed, count_of(found.size(), "group")));
   if (!options.out.empty()) {
     const size_t files = write_found(options.out, found, set, tokenizer);
-    print_result(options.common, fmt::format("wrote {} files to {}", files, options.out));
+    print_result(options.common, fmt::format("wrote {} to {}", count_of(files, "file"), options.out));
   }
   nlohmann::json result = {
       {"model", options.model},         {"scan", set.transcoders.scan}, {"tokens", set.descriptions.tokens},

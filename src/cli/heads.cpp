@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "analyze/heads/head_selection.h"
+#include "base/number_text.h"
 #include "base/progress.h"
 #include "cli/heads_options.h"
 #include "cli/verbs.h"
@@ -52,8 +53,8 @@ LookedAt look_at_heads(const HeadsOptions& options, const GivenPrompts& given, c
     ids = heads.ids;
     task = heads.needs;
     result.task = heads.description;
-    result.subtitle =
-        fmt::format("{} task, mean of {} clean prompts of {} tokens", task->task, ids.size(0), ids.size(1));
+    result.subtitle = fmt::format("{} task, mean of {} of {}", task->task,
+                                  count_of(ids.size(0), "clean prompt"), count_of(ids.size(1), "token"));
   } else {
     const TokenPrompts prompts = tokenise_prompts(given, name, model.config(), options.common);
     ids = batch_of(prompts, model.device());
@@ -62,7 +63,7 @@ LookedAt look_at_heads(const HeadsOptions& options, const GivenPrompts& given, c
   }
   const int64_t tokens = ids.size(1);
   const HeadsSettings settings = settle_heads(options, model.config(), std::move(task), tokens, models);
-  note(fmt::format("{}: patterns on {} token{}", name, tokens, tokens == 1 ? "" : "s"));
+  note(fmt::format("{}: patterns on {}", name, count_of(tokens, "token")));
   result.heads = collect_heads(model, ids, settings);
   result.heads.name = name;
   result.heads.pieces = std::move(pieces);

@@ -3,6 +3,7 @@
 
 #include "analyze/trace/node_changes.h"
 #include "base/error.h"
+#include "base/number_text.h"
 #include "cli/trace_interventions.h"
 #include "cli/trace_options.h"
 #include "cli/trace_prompts.h"
@@ -46,7 +47,7 @@ std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vec
     if (options.features_out.empty()) continue;
     const std::string folder = name_for_model(options.features_out, models[n], models.size());
     const size_t count = write_trace_features(folder, traced, traces.back().graph);
-    print_result(options.common, fmt::format("wrote {} features to {}", count, folder));
+    print_result(options.common, fmt::format("wrote {} to {}", count_of(count, "feature"), folder));
   }
   return traces;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/number_text.h"
 #include "draw/heat_map.h"
 
 namespace openwork {
@@ -31,8 +32,8 @@ draw::Figure draw_effects(const TaskRecord& task) {
   }
   draw::Caption caption;
   caption.title = fmt::format("What each head is worth on {}", task.task);
-  caption.note = fmt::format("{} lost when the head alone is ablated ({}), mean over {} prompts.",
-                             task.metric, task.ablation, task.prompts);
+  caption.note = fmt::format("{} lost when the head alone is ablated ({}), mean over {}.", task.metric,
+                             task.ablation, count_of(task.prompts, "prompt"));
   return draw::arrange_figures(std::move(maps), 2, caption);
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/number_text.h"
 #include "base/token_marks.h"
 
 namespace openwork {
@@ -51,9 +52,15 @@ std::string describe_protocol(const nlohmann::json& protocol) {
 }
 
 std::string describe_prompts(const std::vector<std::string>& texts, size_t prompts, size_t tokens) {
-  if (prompts > 1) return fmt::format("mean of {} prompts of {} tokens", prompts, tokens);
-  const std::string count = fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
+  const std::string count = count_of(tokens, "token");
+  if (prompts > 1) return fmt::format("mean of {} prompts of {}", prompts, count);
   return texts.empty() ? count : fmt::format("“{}” ({})", shorten(texts.front()), count);
+}
+
+std::string describe_lengths(const std::vector<int64_t>& prompt_tokens) {
+  const auto [least, most] = std::minmax_element(prompt_tokens.begin(), prompt_tokens.end());
+  return fmt::format("{} of {}{}", count_of(prompt_tokens.size(), "prompt"),
+                     *least < *most ? fmt::format("{} to ", *least) : "", count_of(*most, "token"));
 }
 
 std::vector<std::string> mark_tokens(const std::vector<std::string>& pieces) {

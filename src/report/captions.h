@@ -19,6 +19,9 @@ std::string describe_protocol(const nlohmann::json& protocol);
 // and "15 tokens" where only tokens are known (no texts). All prompts have `tokens` tokens.
 std::string describe_prompts(const std::vector<std::string>& texts, size_t prompts, size_t tokens);
 
+// "12 prompts of 9 to 20 tokens", by how many each has.
+std::string describe_lengths(const std::vector<int64_t>& prompt_tokens);
+
 // A prompt's tokens as axes show them.
 std::vector<std::string> mark_tokens(const std::vector<std::string>& pieces);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/number_text.h"
 #include "draw/circuit_diagram.h"
 #include "draw/line_chart.h"
 
@@ -49,8 +50,8 @@ draw::Figure draw_curves(const std::vector<ModelCircuits>& models, const Circuit
 }
 
 std::string describe_size(const Circuit& circuit, const CircuitSettings& settings, size_t shown) {
-  std::string text =
-      fmt::format("{} heads at {:.0f} % of the metric", circuit.heads_at_threshold, 100 * settings.threshold);
+  std::string text = fmt::format("{} at {:.0f} % of the metric", count_of(circuit.heads_at_threshold, "head"),
+                                 100 * settings.threshold);
   if (circuit.edges_at_threshold)
     text += fmt::format(", {} {}", *circuit.edges_at_threshold, parts_name(settings.level));
   if (shown < circuit.roles.size()) text += fmt::format("; the first {} shown", shown);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_text.h"
 #include "report/ablation_figure.h"
 #include "report/circuit_figure.h"
 
@@ -51,8 +52,9 @@ TaskRecord make_task_record(const std::string& name, const Task& task,
     record.ratio = ratio.ratio;
     record.ratio_interval = ratio.interval;
   }
-  const std::string protocol = fmt::format("{} prompts, {}, {} ablation, seed {}.", record.prompts,
-                                           record.metric, record.ablation, settings.seed);
+  const std::string protocol =
+      fmt::format("{}, {}, {} ablation, seed {}.", count_of(record.prompts, "prompt"), record.metric,
+                  record.ablation, settings.seed);
   record.figures.push_back({"circuit_" + name,
                             models.size() > 2 ? "Faithfulness curves and circuit diagrams of all models."
                                               : "Faithfulness curves and circuit diagrams of both models.",

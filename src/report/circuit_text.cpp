@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/interval_text.h"
+#include "base/number_text.h"
 #include "report/times_fewer.h"
 
 namespace openwork {
@@ -41,8 +42,8 @@ std::string format_sizes(const ModelCircuits& model) {
 
 void add_greedy(std::vector<std::string>& lines, const ModelCircuits& model) {
   const Circuit& circuit = model.shown();
-  lines.push_back(fmt::format("{}: {} heads after dropping what it can spare (faithfulness {:.4f}): {}",
-                              model.name, circuit.greedy->heads.size(), circuit.greedy->faithfulness,
+  lines.push_back(fmt::format("{}: {} after dropping what it can spare (faithfulness {:.4f}): {}", model.name,
+                              count_of(circuit.greedy->heads.size(), "head"), circuit.greedy->faithfulness,
                               fmt::join(list_names(circuit.greedy->heads), " ")));
   lines.push_back(fmt::format("{}: so dropped, {}", model.name,
                               tell_levels([&](size_t n) { return circuit.greedy_at[n]; })));
@@ -91,10 +92,10 @@ std::vector<std::string> format_circuit_ratio(const ModelRatio& ratio, const Cir
   std::vector<std::string> lines;
   const CurveComparison& sizes = ratio.sizes;
   const TimesFewer said = say_times_fewer(sizes.at_threshold.ratio, sizes.at_threshold.interval);
-  lines.push_back(fmt::format("{} needs {:.2f} times {} {} {} at {:g} % faithfulness, 95 % {}, {} seed{}",
+  lines.push_back(fmt::format("{} needs {:.2f} times {} {} {} at {:g} % faithfulness, 95 % {}, {}",
                               ratio.sparse, said.times, said.fewer, said.than, ratio.dense,
-                              100 * settings.threshold, interval_text(said.interval, 2), seeds,
-                              seeds > 1 ? "s" : ""));
+                              100 * settings.threshold, interval_text(said.interval, 2),
+                              count_of(seeds, "seed")));
   lines.push_back(
       fmt::format("  sizes, {} over {}: {}; mean size {}", ratio.dense, ratio.sparse,
                   tell_levels([&](size_t n) { return ratio_text(sizes.at[n].ratio, sizes.at[n].interval); }),

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "analyze/heads/head_classes.h"
+#include "base/number_text.h"
 #include "io/atomic_file.h"
 #include "io/interval_json.h"
 #include "io/safe_files.h"
@@ -65,10 +66,7 @@ void add_statistics_findings(const StatisticsReport& report, std::vector<std::st
         changes.push_back(
             fmt::format("{} {} to {}", row.title, format_value(row.dense), format_value(row.sparse)));
     }
-    const auto [least, most] =
-        std::minmax_element(report.models[0].prompt_tokens.begin(), report.models[0].prompt_tokens.end());
-    const std::string prompts =
-        fmt::format("{} prompts of {} to {} tokens", report.models[0].prompt_tokens.size(), *least, *most);
+    const std::string prompts = describe_lengths(report.models[0].prompt_tokens);
     out.push_back(
         changes.empty()
             ? fmt::format("No statistic differs certainly (p <= {}, Holm) on {}.", kCertain, prompts)
@@ -77,8 +75,8 @@ void add_statistics_findings(const StatisticsReport& report, std::vector<std::st
   for (const ModelStatistics& model : report.models) {
     std::vector<const HeadRecord*> induction = leading_heads(model, Statistic::kInduction, 4);
     std::erase_if(induction, [](const HeadRecord* head) { return head->kind != HeadClass::kInduction; });
-    out.push_back(fmt::format("{}: {} distinct heads at a pattern correlation of {}{}{}.", model.name,
-                              model.redundancy.distinct, model.redundancy.level,
+    out.push_back(fmt::format("{}: {} at a pattern correlation of {}{}{}.", model.name,
+                              count_of(model.redundancy.distinct, "distinct head"), model.redundancy.level,
                               induction.empty() ? "" : "; induction in ", names_of(induction)));
   }
 }

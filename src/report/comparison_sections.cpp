@@ -116,9 +116,9 @@ std::string class_table(const StatisticsReport& report) {
 
 std::string redundancy_html(const ModelStatistics& model, size_t index) {
   const Redundancy& redundancy = model.redundancy;
-  std::string out = fmt::format(
-      "<p><span class=\"{}\">{}</span>: {} groups, {} distinct heads, {} blank.</p>\n", tint(index),
-      escape_html(model.name), redundancy.groups.size(), redundancy.distinct, redundancy.blank);
+  std::string out = fmt::format("<p><span class=\"{}\">{}</span>: {}, {}, {} blank.</p>\n", tint(index),
+                                escape_html(model.name), count_of(redundancy.groups.size(), "group"),
+                                count_of(redundancy.distinct, "distinct head"), redundancy.blank);
   for (const RedundancyGroup& group : redundancy.groups) {
     std::vector<std::string> names;
     for (const int64_t head : group.heads) names.push_back(place_of(model, head).name());
@@ -154,10 +154,10 @@ std::string head_table(const ModelStatistics& model) {
 
 std::string task_html(const TaskRecord& task) {
   std::string out = fmt::format(
-      "<h3>{}</h3><p class=\"soft small\">{} prompts, {}, {} ablation; a circuit is the smallest set of "
+      "<h3>{}</h3><p class=\"soft small\">{}, {}, {} ablation; a circuit is the smallest set of "
       "heads, largest effect first, that keeps {} of it.</p>\n",
-      escape_html(task.task), task.prompts, escape_html(task.metric), escape_html(task.ablation),
-      percent(task.threshold));
+      escape_html(task.task), count_of(task.prompts, "prompt"), escape_html(task.metric),
+      escape_html(task.ablation), percent(task.threshold));
   HtmlTable table({"model", "#metric, clean", "#corrupt", "#heads needed", "95 % interval", "#of"});
   for (const TaskModel& model : task.models) {
     table.add({model.name, format_value(model.clean), format_value(model.corrupt),
@@ -286,9 +286,9 @@ std::string statistics_section(const ComparisonRecord& record) {
   std::string out;
   for (const ModelComparison& comparison : report.comparisons) {
     out += fmt::format(
-        "<p class=\"soft\">{} prompts. Each line is tested by flipping the signs of the prompts' differences "
+        "<p class=\"soft\">{}. Each line is tested by flipping the signs of the prompts' differences "
         "(two-sided, 10,000 draws); Holm's correction is over the table.</p>\n",
-        comparison.rows.empty() ? 0 : comparison.rows[0].prompts);
+        count_of(comparison.rows.empty() ? 0 : comparison.rows[0].prompts, "prompt"));
     out += comparison_table(comparison);
   }
   out += "<div class=\"pair\">\n";

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/head_place.h"
+#include "base/number_text.h"
 
 namespace openwork {
 namespace {
@@ -53,7 +54,7 @@ nlohmann::json to_json(const PruneRecord& r) {
 std::vector<std::string> describe_pruning(const PruneRecord& r) {
   const auto empty =
       std::count_if(r.kept.begin(), r.kept.end(), [](const auto& kept) { return kept.empty(); });
-  std::string layers = empty == 0 ? "" : fmt::format("; {} layers are left without attention", empty);
+  std::string layers = empty == 0 ? "" : fmt::format("; {} left without attention", count_of(empty, "layer"));
   const double before = static_cast<double>(r.parameters_before),
                after = static_cast<double>(r.parameters_after);
   return {

@@ -10,6 +10,7 @@
 #include "draw/strip_chart.h"
 #include "io/atomic_file.h"
 #include "io/safe_files.h"
+#include "report/captions.h"
 
 namespace openwork {
 namespace {
@@ -40,8 +41,7 @@ std::vector<std::string> layer_names(const StatisticsReport& report) {
 }
 
 std::string prompts_note(const ModelStatistics& model) {
-  const auto [low, high] = std::minmax_element(model.prompt_tokens.begin(), model.prompt_tokens.end());
-  return fmt::format("{} prompts of {} to {} tokens.", model.prompt_tokens.size(), *low, *high);
+  return describe_lengths(model.prompt_tokens) + ".";
 }
 
 draw::Colour model_colour(const StatisticsReport& report, size_t index) {

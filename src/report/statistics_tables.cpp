@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analyze/heads/head_classes.h"
+#include "base/number_text.h"
 #include "io/interval_json.h"
 
 namespace openwork {
@@ -57,14 +58,15 @@ nlohmann::json interactions_to_json(const ModelStatistics& model) {
 }
 
 void append_model_markdown(const ModelStatistics& model, std::string& out) {
-  out += fmt::format("## {}\n{} layers of {} heads, {} prompts. Classes:\n\n| class | heads |\n|---|---|\n",
-                     model.name, model.layers, model.heads, model.prompt_tokens.size());
+  out += fmt::format("## {}\n{} of {}, {}. Classes:\n\n| class | heads |\n|---|---|\n", model.name,
+                     count_of(model.layers, "layer"), count_of(model.heads, "head"),
+                     count_of(model.prompt_tokens.size(), "prompt"));
   const std::vector<int64_t> counts = count_classes(model);
   for (size_t n = 0; n < kClassCount; ++n)
     out += fmt::format("| {} | {} |\n", class_name(static_cast<HeadClass>(n)), counts[n]);
-  out += fmt::format("\nRedundancy at a correlation of {}: {} groups, {} distinct heads, {} blank.\n",
-                     model.redundancy.level, model.redundancy.groups.size(), model.redundancy.distinct,
-                     model.redundancy.blank);
+  out += fmt::format("\nRedundancy at a correlation of {}: {}, {}, {} blank.\n", model.redundancy.level,
+                     count_of(model.redundancy.groups.size(), "group"),
+                     count_of(model.redundancy.distinct, "distinct head"), model.redundancy.blank);
   for (const RedundancyGroup& group : model.redundancy.groups) {
     std::vector<std::string> names;
     for (const int64_t head : group.heads) names.push_back(place_of(model, head).name());

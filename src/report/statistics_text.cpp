@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "analyze/heads/head_classes.h"
+#include "base/number_text.h"
+#include "report/captions.h"
 #include "report/statistics_tables.h"
 
 namespace openwork {
@@ -22,9 +24,8 @@ std::string name_heads(const std::vector<const HeadRecord*>& heads, Statistic st
 
 std::vector<std::string> format_statistics(const ModelStatistics& model) {
   std::vector<std::string> lines;
-  const auto [low, high] = std::minmax_element(model.prompt_tokens.begin(), model.prompt_tokens.end());
-  lines.push_back(fmt::format("{}: {} layers of {} heads, {} prompts of {} to {} tokens", model.name,
-                              model.layers, model.heads, model.prompt_tokens.size(), *low, *high));
+  lines.push_back(fmt::format("{}: {} of {}, {}", model.name, count_of(model.layers, "layer"),
+                              count_of(model.heads, "head"), describe_lengths(model.prompt_tokens)));
   const std::vector<int64_t> counts = count_classes(model);
   const auto by_layer = count_classes_by_layer(model);
   for (size_t kind = 0; kind < kClassCount; ++kind) {
@@ -39,10 +40,9 @@ std::vector<std::string> format_statistics(const ModelStatistics& model) {
     lines.push_back(fmt::format("  most {:<11} {}", kStatistics[static_cast<size_t>(statistic)].title,
                                 name_heads(leading_heads(model, statistic, 3), statistic)));
   }
-  lines.push_back(
-      fmt::format("  redundancy       {} groups at a correlation of {}; {} distinct heads, {} blank",
-                  model.redundancy.groups.size(), model.redundancy.level, model.redundancy.distinct,
-                  model.redundancy.blank));
+  lines.push_back(fmt::format("  redundancy       {} at a correlation of {}; {}, {} blank",
+                              count_of(model.redundancy.groups.size(), "group"), model.redundancy.level,
+                              count_of(model.redundancy.distinct, "distinct head"), model.redundancy.blank));
   return lines;
 }
 
@@ -57,8 +57,8 @@ std::vector<std::string> format_comparison(const ModelComparison& comparison) {
                                 format_p(row.p_corrected)));
   }
   if (!comparison.rows.empty())
-    lines.push_back(
-        fmt::format("{} prompts; sign flips, two-sided, {} draws", comparison.rows[0].prompts, 10000));
+    lines.push_back(fmt::format("{}; sign flips, two-sided, {} draws",
+                                count_of(comparison.rows[0].prompts, "prompt"), 10000));
   return lines;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/number_text.h"
 #include "base/token_marks.h"
 #include "draw/score_grid.h"
 
@@ -197,7 +198,7 @@ std::string explain_in_one_line(const HeadExplanation& explanation, size_t most,
     return at < tokens.size() ? fmt::format("{} {}", position, mark_token(tokens[at]))
                               : std::to_string(position);
   };
-  return fmt::format("{} head{} {} {:.0f} % of key {} -> query {}{}{}", explanation.needed, one ? "" : "s",
+  return fmt::format("{} {} {:.0f} % of key {} -> query {}{}{}", count_of(explanation.needed, "head"),
                      one ? "carries" : "carry", 100 * explanation.share, place(explanation.from),
                      place(explanation.to), heads.empty() ? "" : ": ", heads);
 }

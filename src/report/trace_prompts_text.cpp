@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/interval_text.h"
+#include "base/number_text.h"
 #include "report/times_fewer.h"
 
 namespace openwork {
@@ -29,8 +30,8 @@ std::string format_prompt(const std::string& title, const PromptLine& line, cons
 }
 
 std::string format_mean(const HeadsByPrompt& model, double share) {
-  return fmt::format("{}: {:.1f} heads carry {:.0f} % on average, 95 % {}, {} prompts", model.name,
-                     model.mean, 100 * share, interval_text(model.interval, 1), model.prompts.size());
+  return fmt::format("{}: {:.1f} heads carry {:.0f} % on average, 95 % {}, {}", model.name, model.mean,
+                     100 * share, interval_text(model.interval, 1), count_of(model.prompts.size(), "prompt"));
 }
 
 std::string format_ratio(const HeadRatio& ratio) {

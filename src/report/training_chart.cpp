@@ -122,8 +122,9 @@ draw::Figure draw_training(const RunReport& report) {
       fmt::format("{} of {}", report.verb, std::filesystem::path(report.model).filename().string());
   caption.subtitle = fmt::format("held out: {:.4f} nats per token, {:.3f} % of edges kept",
                                  result.nats_per_token, 100 * result.kept_edges);
-  caption.note = fmt::format("{} held-out blocks of {} tokens; {} training tokens; seed {}", result.blocks,
-                             result.context, group_digits(all_tokens(report)), report.seed);
+  caption.note =
+      fmt::format("{} of {}; {} training tokens; seed {}", count_of(result.blocks, "held-out block"),
+                  count_of(result.context, "token"), group_digits(all_tokens(report)), report.seed);
   return draw::arrange_figures(std::move(figures), 1, caption);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/number_text.h"
 #include "draw/line_chart.h"
 
 namespace openwork {
@@ -20,7 +21,8 @@ draw::Figure draw_replacement(const TranscoderQuality& quality, const std::strin
   chart.caption.subtitle = fmt::format(
       "all MLPs replaced: {:+.3f} nats per token; explained variance {:.3f}, {:.1f} active features",
       quality.increase(), quality.mean.explained_variance, quality.mean.active_features);
-  chart.caption.note = fmt::format("held out, {} blocks of {} tokens", curves.blocks, quality.context);
+  chart.caption.note =
+      fmt::format("held out, {} of {}", count_of(curves.blocks, "block"), count_of(quality.context, "token"));
   chart.width = 520, chart.height = 260;
   chart.x_name = "layer", chart.y_name = "nats per token above the model", chart.right_name = "not explained";
   chart.y_low = std::min(0.0, *std::min_element(curves.alone.begin(), curves.alone.end())),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_text.h"
 #include "io/interval_json.h"
 #include "transcode/transcoder_config.h"
 
@@ -48,9 +49,10 @@ std::string describe_losses(const TranscoderQuality& quality) {
   const ReplacementLosses& losses = quality.losses;
   return fmt::format(
       "nats/token: the model {:.4f}; its MLPs replaced {:.4f} ({:+.4f}, 95 % {}); "
-      "MLPs at their mean {:.4f}; none {:.4f}\nmeasured on {} blocks of {} tokens",
+      "MLPs at their mean {:.4f}; none {:.4f}\nmeasured on {} of {}",
       losses.model, losses.replaced, quality.increase(), interval_text(quality.interval, 4),
-      losses.mean_output, losses.zero_output, quality.blocks, quality.context);
+      losses.mean_output, losses.zero_output, count_of(quality.blocks, "block"),
+      count_of(quality.context, "token"));
 }
 
 nlohmann::json curves_json(const ReplacementCurves& curves) {
@@ -61,8 +63,8 @@ nlohmann::json curves_json(const ReplacementCurves& curves) {
 std::string describe_curves(const ReplacementCurves& curves) {
   if (curves.blocks == 0) return "";
   std::string text =
-      fmt::format("\nnats/token above the model on the first {} blocks, by layer\n{:<6} {:>14} {:>12}",
-                  curves.blocks, "layer", "0 to it", "it alone");
+      fmt::format("\nnats/token above the model on the first {}, by layer\n{:<6} {:>14} {:>12}",
+                  count_of(curves.blocks, "block"), "layer", "0 to it", "it alone");
   for (size_t n = 0; n < curves.alone.size(); ++n)
     text += fmt::format("\n{:<6} {:>+14.4f} {:>+12.4f}", n, curves.up_to[n], curves.alone[n]);
   return text;
@@ -119,7 +121,7 @@ nlohmann::json to_json(const TranscoderRun& run) {
 }
 
 std::string describe_training(const LoopResult& training) {
-  return fmt::format("trained {} steps, {} tokens, {:.1f} s, {:.0f} tokens/s", training.steps,
+  return fmt::format("trained {}, {} tokens, {:.1f} s, {:.0f} tokens/s", count_of(training.steps, "step"),
                      training.tokens, training.seconds, training.tokens_per_second);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_text.h"
 #include "io/atomic_file.h"
 #include "io/interval_json.h"
 
@@ -46,14 +47,13 @@ std::string closing_lines(const RunReport& report, std::string_view mark) {
         report.target->wanted, result.nats_per_token, report.target->gap, report.result.training.lambda));
   for (const FrontierPoint& point : report.frontier) {
     const Evaluation& e = point.model.held_out;
-    line(fmt::format("{}: wanted {:.4f}, reached {:.4f}, {:.3f} % of edges, {} open heads, {} tokens in all",
-                     point.folder, point.target, e.nats_per_token, 100 * e.kept_edges, e.open_heads,
-                     point.tokens));
+    line(fmt::format("{}: wanted {:.4f}, reached {:.4f}, {:.3f} % of edges, {}, {} tokens in all",
+                     point.folder, point.target, e.nats_per_token, 100 * e.kept_edges,
+                     count_of(e.open_heads, "open head"), point.tokens));
   }
-  line(
-      fmt::format("measured on {} blocks of {} tokens of {} held-out documents, hard gates; 95 % intervals, "
-                  "documents resampled",
-                  result.blocks, result.context, result.documents));
+  line(fmt::format("measured on {} of {} of {}, hard gates; 95 % intervals, documents resampled",
+                   count_of(result.blocks, "block"), count_of(result.context, "token"),
+                   count_of(result.documents, "held-out document")));
   for (const Row& row : rows_of(report)) {
     line(fmt::format("kept by the {}: {}", row.name, describe_short_texts(*row.held_out)));
     if (const std::string fullest = describe_fullest_heads(*row.held_out); !fullest.empty()) line(fullest);

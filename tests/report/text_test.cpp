@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "report/ablation_text.h"
+#include "report/captions.h"
 #include "report/circuit_text.h"
 #include "report/comparison_sections.h"
 #include "report/evaluation_text.h"
@@ -111,6 +112,16 @@ TEST(RatioText, SaysTimesAsManyWhereAModelNeedsMore) {
   task.models.front().name = "A", task.models.back().name = "B";
   task.ratio = 0.8, task.ratio_interval = {0.5, 1.25};
   EXPECT_THAT(tasks_section(page), HasSubstr("1.2 times as many heads in B as in A (95 % [0.8, 2.0])"));
+}
+
+TEST(Captions, CountOneAsOne) {
+  EXPECT_EQ(describe_prompts({}, 1, 1), "1 token");
+  EXPECT_EQ(describe_prompts({}, 2, 1), "mean of 2 prompts of 1 token");
+  EXPECT_EQ(describe_lengths({7}), "1 prompt of 7 tokens");
+  EXPECT_EQ(describe_lengths({7, 9, 8}), "3 prompts of 7 to 9 tokens");
+  HeadsByPrompt one;
+  one.prompts.resize(1);
+  EXPECT_THAT(format_mean(one, 0.8), testing::EndsWith(", 1 prompt"));
 }
 
 TEST(NextTokensText, NumbersTheRowsFromOne) {

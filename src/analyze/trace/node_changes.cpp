@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/number_text.h"
 
 namespace openwork {
 namespace {
@@ -25,7 +26,7 @@ void check_node(const TraceNode& node, const TracedModel& traced, int64_t tokens
     fail_input(fmt::format("no {} in {}", name, model), kOptions,
                fmt::format("it has {} layers", traced.model.config().layers));
   if (node.position >= tokens)
-    fail_input(fmt::format("no {} in a prompt of {} tokens", name, tokens), kOptions,
+    fail_input(fmt::format("no {} in a prompt of {}", name, count_of(tokens, "token")), kOptions,
                fmt::format("positions are 0 to {}", tokens - 1));
   if (!has_kind(traced, node.kind))
     fail_input(

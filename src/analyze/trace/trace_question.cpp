@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/number_text.h"
 
 namespace openwork {
 namespace {
@@ -39,8 +40,8 @@ std::optional<int64_t> read_position(const TracedModel& traced, const TracePromp
   const std::optional<int64_t> position = parse_position(text);
   if (!position) return find_word(traced, prompt, text, option);
   if (*position < 0 || *position >= static_cast<int64_t>(prompt.ids.size())) {
-    fail_input(fmt::format("position {} of a prompt of {} tokens", *position, prompt.ids.size()), option,
-               fmt::format("positions are 0 to {}", prompt.ids.size() - 1));
+    fail_input(fmt::format("position {} of a prompt of {}", *position, count_of(prompt.ids.size(), "token")),
+               option, fmt::format("positions are 0 to {}", prompt.ids.size() - 1));
   }
   return position;
 }
