@@ -88,7 +88,7 @@ try {
     await page.waitForSelector('#view-statistics .tall th[aria-sort="descending"]');
     assert.equal(await page.locator('#view-statistics select[aria-label="model"]').inputValue(), "change");
     await go(`#next?prompt=${encodeURIComponent(kPrompt)}&off.openwork-8m=L5H6`);
-    await page.waitForFunction(() => document.querySelector("#view-next")?.textContent.includes("without 1 heads"));
+    await page.waitForFunction(() => document.querySelector("#view-next")?.textContent.includes("without 1 head;"));
     assert.equal(await page.locator("#prompt").inputValue(), kPrompt);
     await go("#heads");
     await page.waitForFunction((prompt) => document.querySelector("#prompt").value !== prompt, kPrompt);

@@ -18,7 +18,7 @@ const { gather, headShares } = await load("draw/trace_graph");
 const { pairOf } = await load("views/scatter");
 const { sortRows } = await load("views/statistics");
 const { curveOf, follow } = await load("views/training");
-const { markToken, percent } = await load("ui/dom");
+const { countHeads, markToken, percent } = await load("ui/dom");
 
 // Bytes of the binary format: heads by causal entries.
 function tensor(heads, rows, scale, dtype = "u8") {
@@ -202,4 +202,5 @@ test("spaces and line ends of tokens can be seen", () => {
   assert.equal(markToken(""), "∅");
   assert.equal(percent(0.326), "32.6 %");
   assert.equal(percent(0.00001), "< 0.01 %");
+  assert.deepEqual([countHeads(0), countHeads(1), countHeads(12)], ["0 heads", "1 head", "12 heads"]);
 });

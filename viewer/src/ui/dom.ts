@@ -26,6 +26,8 @@ export function percent(share: number, digits = 3): string {
   return `${value >= 10 ? value.toFixed(Math.max(0, digits - 2)) : value >= 1 ? value.toFixed(digits - 1) : value.toFixed(2)} %`;
 }
 
+export const countHeads = (count: number): string => (count === 1 ? "1 head" : `${count} heads`);
+
 export function figure(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);

@@ -6,7 +6,7 @@ import { inkOn, modelColour, signedColour } from "../draw/theme.ts";
 import type { Surface } from "../draw/surface.ts";
 import type { Theme } from "../draw/theme.ts";
 import { kNothing, type State } from "../state.ts";
-import { figure, h, markToken } from "../ui/dom.ts";
+import { countHeads, figure, h, markToken } from "../ui/dom.ts";
 import { Plot, type Drawing } from "../ui/plot.ts";
 import { Waiting, type Room, type View } from "../ui/view.ts";
 
@@ -220,7 +220,7 @@ export class CircuitView implements View {
     const stacked = this.legend(width) > kLegend;
     let left = axes.inner.x, top = down + kLegend / 2;
     this.circuit.models.forEach((model, n) => {
-      const said = `${model.name}: ${model.heads_at_threshold} heads`;
+      const said = `${model.name}: ${countHeads(model.heads_at_threshold)}`;
       surface.circle(left + 5, top, 4, theme.card, modelColour(theme, n), 2.5);
       surface.text(said, left + 15, top, { size: 12, fill: modelColour(theme, n), bold: true });
       if (stacked) top += kLegend;

@@ -3,7 +3,7 @@ import type { Answers } from "../ui/answer.ts";
 import { bars } from "../ui/answer.ts";
 import { modelColour } from "../draw/theme.ts";
 import { paintTable, tableHeight, type PaintedTable } from "../draw/chart.ts";
-import { figure, h, markToken, percent } from "../ui/dom.ts";
+import { countHeads, figure, h, markToken, percent } from "../ui/dom.ts";
 import type { Drawing } from "../ui/plot.ts";
 import type { Room, View } from "../ui/view.ts";
 
@@ -20,7 +20,7 @@ export class NextView implements View {
     this.columns.replaceChildren(...this.answers.current.map((model, n) => {
       const name = h("h2", {}, model.name), colour = modelColour(this.room.theme(), n);
       name.style.color = colour;
-      return h("div", {}, name, model.off.length ? h("p", { class: "reading" }, `without ${model.off.length} heads; the frame is what it was`) : null,
+      return h("div", {}, name, model.off.length ? h("p", { class: "reading" }, `without ${countHeads(model.off.length)}; the frame is what it was`) : null,
         h("p", { class: "bars-heading" }, h("span", {}, "token"), h("span", {}, "probability"), h("span", {}, "logit")), bars(model.next, colour, model.off.length > 0, true));
     }));
   }
