@@ -25,9 +25,9 @@ struct Schedule {
   double rounding = 0;    // where the result is saved compactly: the last share trains the rounded weights
   double bias_shift = 0;  // added to every gate bias by the end
   double idle_shift = 0;  // and to every idle score
-  double sharpness = 1, sharpness_end = 1;  // 1, 2 or 4: what the kernels know
-  std::optional<double> head_penalty_end;   // none: the weight stays
-  double target_slack = 0;                  // nats allowed above the target at the full learning rate
+  double sharpness = 1, sharpness_end = 1;      // 1, 2 or 4: what the kernels know
+  std::optional<double> head_penalty_end = {};  // none: the weight stays
+  double target_slack = 0;                      // nats allowed above the target at the full learning rate
 
   double learning_rate(double progress) const;           // as a share of the peak, 0 to 1
   bool hard_gates(double progress, int64_t step) const;  // of step `step`, at that progress
