@@ -109,7 +109,7 @@ void run_eval_suite(CommonOptions& common, const std::vector<std::string>& model
   SuiteVerbOptions options = given;
   if (options.prompts == 0) options.prompts = kSuitePrompts;
   choose_suite_tests(split_names(options.tests));  // refuses unknown names before any work
-  if (!options.out.empty()) check_figure_output(options.out);
+  if (!options.out.empty()) check_figure_output({options.out});
   const int64_t settled = settle_context(models, context);
   nlohmann::json protocol = start_suite_protocol(common, models, data, settled, options);
   const std::shared_ptr<Ranks> ranks = join_ranks(common);

@@ -52,9 +52,6 @@ nlohmann::json decode_ids(const TokenizeOptions& options, const Tokenizer& token
 
 void run_tokenize(const TokenizeOptions& options) {
   apply_common_options(options.common);
-  if (options.common.bos == "yes")
-    fail_input("--bos yes, but tokenize adds no tokens", "command line",
-               "leave it out, or write the token into TEXT");
   const int given = static_cast<int>(options.has_text) + !options.file.empty() + options.has_ids;
   if (given != 1) fail_input("exactly one input is needed", "command line", "give TEXT, --file or --ids");
   const Tokenizer tokenizer = open_tokenizer(options.model);

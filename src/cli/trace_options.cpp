@@ -140,7 +140,7 @@ void add_trace_options(CLI::App& verb, TraceOptions& options) {
 }
 
 void check_trace_options(const TraceOptions& options, const std::vector<std::string>& models) {
-  check_figure_output(options.figure);
+  if (!options.figure.out.empty()) check_figure_output(options.figure);
   const bool many = !options.source.prompts.empty() || !options.task.empty();
   if (!options.task.empty() && !options.source.prompts.empty())
     fail_input("both --task and --prompts", "command line", "give one of them");
@@ -183,7 +183,7 @@ void check_kept_options(const TraceOptions& options) {
   if (options.figure.out.empty() && options.graph.empty())
     fail_input("a kept graph and nothing to make of it", "--from-graph",
                "add --out F.svg, or --graph F.json with --node-threshold and --edge-threshold");
-  check_figure_output(options.figure);
+  if (!options.figure.out.empty()) check_figure_output(options.figure);
 }
 
 void check_changes(const std::vector<NodeChange>& changes, const ModelConfig& config,

@@ -115,7 +115,7 @@ void run_transcode(TranscodeVerb& options) {
 void run_measure(TranscodeVerb& options) {
   TrainingOptions& training = options.training;
   if (!training.out.empty()) {
-    check_figure_output(training.out);
+    check_figure_output({.out = training.out});
     if (options.curve_blocks == 0)
       fail_input("no curves to draw", "--curve-blocks", "give 1 or more, or no --out");
   }

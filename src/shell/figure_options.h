@@ -12,7 +12,6 @@ namespace openwork {
 struct FigureFile {
   std::string out;
   double dpi = 150;
-  const CLI::App* verb = nullptr;  // whose options they are
 };
 void add_figure_file(CLI::App& verb, FigureFile& file);
 
@@ -24,9 +23,7 @@ struct FigureOptions : FigureFile {
 // `out` is the verb's default file name.
 void add_figure_options(CLI::App& verb, FigureOptions& options, const std::string& out);
 
-// Refuses an output that cannot be written or is no figure, before any work is done; and --dpi where there are no
-// pixels.
-void check_figure_output(const std::string& out);
+// Refuses an output that cannot be written or is no figure, before any work is done.
 void check_figure_output(const FigureFile& file);
 
 }  // namespace openwork

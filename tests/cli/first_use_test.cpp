@@ -61,15 +61,6 @@ TEST(Options, ThatWouldDoNothingAreRefused) {
   expect_refusal(run({"--generate", "3", "--top", "4"}), "--top with --generate");
   expect_refusal(run({"--generate", "3", "--system", "Be brief."}), "--system without --chat");
   expect_refusal(run({"--generate", "3", "--stop", ""}), "--stop: every text has the empty one in it");
-  expect_refusal({"tokenize", "nowhere", "x", "--bos", "yes"}, "tokenize adds no tokens");
-  const ScratchFolder scratch;
-  for (const Words& figure : {Words{"heads", "nowhere", "x"}, Words{"scatter", "nowhere", "x"},
-                              Words{"trace", "nowhere", "x"}, Words{"trace", "--from-graph", "nowhere"}}) {
-    Words words = figure;
-    words.insert(words.end(), {"--dpi", "300", "--out", scratch / "figure.svg"});
-    expect_refusal(words, "--dpi with a figure of lines");
-  }
-  expect_refusal({"trace", "nowhere", "x", "--dpi", "300"}, "--dpi without --out");
 }
 
 TEST(Prompt, GivenTwiceIsCalledThat) {
