@@ -129,7 +129,7 @@ json read_json_file(const std::filesystem::path& path) {
   const MappedFile file(path);
   if (file.bytes().size() > kMaxJsonFile) {
     fail_input(fmt::format("{} bytes of JSON, more than {}", file.bytes().size(), kMaxJsonFile),
-               path.string(), "correct the file or fetch it again");
+               path.string(), kFileAdvice);
   }
   return parse_json(file.text(), path.string());
 }

@@ -25,8 +25,8 @@ void sync_file(const std::filesystem::path& file);  // its content
 
 // Holds a folder (made where absent) for one writer. The lock is on the folder itself, so that no file is left,
 // and goes with the process however it ends. A folder that had to be made and is still empty at the end goes too, with
-// its parents: a command that is refused or interrupted leaves none. Where it is held by another process: kRefuse fails, kWait says so
-// in a note and waits.
+// its parents: a command that is refused or interrupted leaves none. Where it is held by another process: kRefuse
+// fails, kWait says so in a note and waits.
 class FolderLock {
  public:
   enum class IfHeld { kRefuse, kWait };
