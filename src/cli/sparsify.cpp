@@ -94,7 +94,8 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
         options.lora_alpha > 0 ? options.lora_alpha : static_cast<double>(options.lora.rank);
   }
   if (!run.compact) {
-    run.loop.schedule.rounding = 0;
+    refuse_options(verb, {"--compact-share", "--compact-ramp"}, "without --compact",
+                   "say with --compact how large the difference may be");
   } else if (!is_given(verb, "--compact-share")) {
     run.loop.schedule.rounding = 0.3;
   }

@@ -148,6 +148,10 @@ void add_target_options(CLI::App& verb, SparsifyOptions& options) {
                   "share of the run, at its end, that trains the weights as the difference will have them")
       ->type_name("X")
       ->default_str("0.3");
+  verb.add_option("--compact-ramp", run.loop.schedule.rounding_ramp,
+                  "share of the run over which those weights come on, at the beginning of that share "
+                  "(default: at once)")
+      ->type_name("X");
 }
 
 void add_form_options(CLI::App& verb, SparsifyOptions& options) {

@@ -88,7 +88,7 @@ class Loop {
   void run_step() {
     const double now = clock_.progress(step_), rate = options_.schedule.learning_rate(now);
     move_gates(now);
-    weights_.round_to_base(options_.schedule.rounded_weights(now));
+    weights_.round_to_base(options_.schedule.rounded_share(now));
     weights_.zero_gradients();
     const Tensor cross_entropy = run_passes(now);
     rate_ = options_.learning_rate * rate;

@@ -70,6 +70,7 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
                    {"gate_idle", number_or_null(options.gate_idle)},
                    {"gate_idle_shift", loop.schedule.idle_shift},
                    {"sharpness", {loop.schedule.sharpness, loop.schedule.sharpness_end}}});
+  if (loop.schedule.rounding_ramp > 0) identity["compact_ramp"] = loop.schedule.rounding_ramp;
   if (loop.loss.head_knee != kHeadKnee) identity["head_penalty_knee"] = loop.loss.head_knee;
   if (loop.schedule.head_penalty_end) identity["head_penalty_end"] = *loop.schedule.head_penalty_end;
   if (options.teacher == DenseModel::kControl) identity["distill_from"] = dense_model_name(options.teacher);

@@ -93,7 +93,10 @@ nlohmann::json describe_options(const RunOptions& run, int64_t context) {
   if (loop.schedule.head_penalty_end) json["head_penalty_end"] = *loop.schedule.head_penalty_end;
   if (run.target_slack) json["target_slack"] = *run.target_slack;
   if (run.frontier > 0) json["frontier"] = run.frontier;
-  if (run.compact) json["compact"] = *run.compact;
+  if (run.compact)
+    json.update({{"compact", *run.compact},
+                 {"compact_share", loop.schedule.rounding},
+                 {"compact_ramp", loop.schedule.rounding_ramp}});
   return json;
 }
 

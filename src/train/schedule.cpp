@@ -45,8 +45,10 @@ bool Schedule::is_annealing(double progress) const {
   return noise_anneal > 0 && progress >= 1 - noise_anneal;
 }
 
-bool Schedule::rounded_weights(double progress) const {
-  return rounding > 0 && progress >= 1 - rounding;
+double Schedule::rounded_share(double progress) const {
+  const double since = progress - (1 - rounding);
+  if (rounding <= 0 || since < 0) return 0;
+  return rounding_ramp > 0 ? std::min(since / rounding_ramp, 1.0) : 1;
 }
 
 double Schedule::gate_bias_shift(double progress) const {
@@ -82,6 +84,12 @@ void check_schedule(const Schedule& schedule) {
   check(schedule.decay, "--decay");
   check(schedule.noise_anneal, "--noise-anneal");
   check(schedule.rounding, "--compact-share");
+  check(schedule.rounding_ramp, "--compact-ramp");
+  if (schedule.rounding_ramp > schedule.rounding) {
+    fail_input(
+        fmt::format("a ramp of {} within a share of {}", schedule.rounding_ramp, schedule.rounding),
+        "--compact-ramp", "let it be at most --compact-share: a run must end on the weights that are saved");
+  }
   check_sharpness(schedule.sharpness, "--sharpness");
   check_sharpness(schedule.sharpness_end, "--sharpness-end");
   if (schedule.warmup + schedule.decay > 1) {

@@ -189,24 +189,26 @@ void TrainedWeights::refresh() {
     for (const ShardPlan::Chunk& chunk : shards.chunks())
       copies_.narrow(0, shards.own_begin(chunk), chunk.piece).copy_(own_piece(masters_, chunk));
   }
-  if (!rounds_) return;
+  if (rounded_share_ == 0) return;
   const std::map<std::string, Tensor> origin(origin_.begin(), origin_.end());
   for (const TrainedTensor& tensor : tensors()) {
     const auto from = origin.find(tensor.name);
     if (from == origin.end()) continue;
-    const auto bits = options_.delta->find(tensor.name);
-    if (bits == options_.delta->end()) {
-      tensor.leaf.copy_(from->second);
-      continue;
-    }
-    const RoundedChange rounded = round_change(master(tensor) - from->second, bits->second);
-    tensor.leaf.copy_(from->second + expand_change(rounded, bits->second));
+    const Tensor whole = master(tensor), rounded = rounded_to(from->second, whole, tensor.name);
+    tensor.leaf.copy_(rounded_share_ < 1 ? at::lerp(whole, rounded, rounded_share_) : rounded);
   }
 }
 
-void TrainedWeights::round_to_base(bool on) {
-  if (on == rounds_ || !options_.delta) return;
-  rounds_ = on;
+// As the compact form has it: what the plan does not name stays as it was.
+Tensor TrainedWeights::rounded_to(const Tensor& origin, const Tensor& weight, const std::string& name) const {
+  const auto bits = options_.delta->find(name);
+  if (bits == options_.delta->end()) return origin;
+  return origin + expand_change(round_change(weight - origin, bits->second), bits->second);
+}
+
+void TrainedWeights::round_to_base(double share) {
+  if (share == rounded_share_ || !options_.delta) return;
+  rounded_share_ = share;
   refresh();
 }
 

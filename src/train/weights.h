@@ -39,9 +39,10 @@ class TrainedWeights {
   const Transformer& pass_model();
 
   void refresh();  // after the masters changed; of several ranks: share_weights (weight_exchange.h)
-  // From here on the model computes with weights rounded to the plan's compact form of their change since the
-  // origin, while gradients go on moving the masters. Calling it again costs nothing.
-  void round_to_base(bool on);
+  // From here on the model computes with weights that are `share` of the way (0 to 1) from the masters to the
+  // plan's compact form of their change since the origin, while gradients go on moving the masters. Calling it
+  // again with the same share costs nothing.
+  void round_to_base(double share);
   const NamedTensors& origin() const { return origin_; }  // what the plan's changes are counted from
   void zero_gradients();
   void collect_gradients();                             // one rank alone, after each backward pass
@@ -74,6 +75,7 @@ class TrainedWeights {
  private:
   void place(NamedTensors& start, const NamedTensors& origin);
   void make_gradients();
+  Tensor rounded_to(const Tensor& origin, const Tensor& weight, const std::string& name) const;
   void write_master(const TrainedTensor& tensor, const Tensor& numbers);
   void make_leaves(const NamedTensors& start);
   void make_model(NamedTensors parameters);
@@ -88,7 +90,7 @@ class TrainedWeights {
   WeightPlan plan_;
   Tensor masters_, gradients_;
   NamedTensors origin_;  // of the matrices in the delta plan, float32
-  bool rounds_ = false;
+  double rounded_share_ = 0;
   Tensor copies_, copy_gradients_;  // [padded], undefined in float32
   NamedTensors parameters_;         // the model's: leaves or frozen
   std::optional<Transformer> model_;

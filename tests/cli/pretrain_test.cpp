@@ -62,6 +62,10 @@ TEST(BadInput, TrainingOptionsThatMakeNoRun) {
   refuse({"--steps", "3", "--lora", "4", "--lora-targets", "attention", "--lora-full", "attention"},
          "no module is left for low ranks");
   refuse({"--steps", "3", "--warmup", "0.9"}, "overlap");
+  refuse({"--steps", "3", "--compact-share", "0.2"}, "--compact-share without --compact");
+  refuse({"--steps", "3", "--compact-ramp", "0.2"}, "--compact-ramp without --compact");
+  refuse({"--steps", "3", "--compact", "5", "--compact-share", "0.2", "--compact-ramp", "0.3"},
+         "a ramp of 0.3 within a share of 0.2");
   refuse({"--steps", "3", "--target-loss", "3", "--tolerance", "0.1"}, "--tolerance");
   refuse({"--steps", "3", "--target", "hope"}, "hope");
   refuse({"--steps", "3", "--target", "control", "--target-loss", "3"}, "--target");

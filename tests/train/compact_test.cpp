@@ -109,7 +109,9 @@ TEST_F(CompactFolder, RefusesAnotherBaseAndLyingFiles) {
 }
 
 // Trained rounded, saved, opened: the same logits, so that what is measured is what was trained.
-TEST(CompactTraining, EndsWhereLoadingBegins) {
+class CompactTraining : public ::testing::TestWithParam<double> {};
+
+TEST_P(CompactTraining, EndsWhereLoadingBegins) {
   const TestFolder folder;
   Batches batches(write_tokens(folder), 16, 3);
   const std::string base = "tests/data/gpt2";
@@ -120,6 +122,7 @@ TEST(CompactTraining, EndsWhereLoadingBegins) {
   TrainedWeights weights(start.config, start.parameters, options);
   LoopOptions loop = tiny_options(folder / "run");
   loop.schedule.rounding = 0.5;
+  loop.schedule.rounding_ramp = GetParam();
   run_loop(weights, batches, nullptr, loop);
   const Tensor ids = at::arange(24, at::kLong).view({2, 12});
   const Tensor trained = weights.pass_model().forward(ids);
@@ -131,9 +134,32 @@ TEST(CompactTraining, EndsWhereLoadingBegins) {
   EXPECT_FALSE(at::allclose(masters, loaded, 1e-3, 1e-3));  // rounding is no small thing
 }
 
+INSTANTIATE_TEST_SUITE_P(Ramps, CompactTraining, ::testing::Values(0.0, 0.25));
+
+// Half-way is the mean of what is trained and what would be saved; back at 0 it is what is trained.
+TEST(CompactWeights, ComeOnByShares) {
+  StartingPoint start = put_gates(load_model("tests/data/gpt2"), GateKind::kLogprob, 3.0);
+  WeightOptions options;
+  options.delta = plan_delta(start.config, 0.03);
+  TrainedWeights weights(start.config, start.parameters, options);
+  weights.masters().add_(gaussian(1, weights.masters().numel()).squeeze(0));
+  weights.refresh();
+  const auto numbers_at = [&](double share) {
+    weights.round_to_base(share);
+    std::vector<Tensor> numbers;
+    for (const TrainedTensor& tensor : weights.tensors())
+      numbers.push_back(tensor.leaf.detach().flatten().clone());
+    return at::cat(numbers);
+  };
+  const Tensor none = numbers_at(0), half = numbers_at(0.5), all = numbers_at(1);
+  EXPECT_FALSE(at::allclose(none, all, 1e-3, 1e-3));
+  EXPECT_TRUE(at::allclose(half, (none + all) / 2, 1e-6, 1e-6));
+  EXPECT_TRUE(at::equal(numbers_at(0), none));
+}
+
 // A point of a frontier starts from weights that are not the base's; its difference is to the base all the
 // same.
-TEST(CompactTraining, CountsChangesFromAnOriginWhereOneIsGiven) {
+TEST(CompactWeights, CountsChangesFromAnOriginWhereOneIsGiven) {
   const Transformer base = load_model("tests/data/gpt2");
   StartingPoint start = put_gates(base, GateKind::kLogprob, 3.0);
   for (auto& [name, tensor] : start.parameters) tensor = tensor + 0.01;

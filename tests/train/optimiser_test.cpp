@@ -128,6 +128,21 @@ TEST(Schedule, TurnsTheNoiseOffByEverMoreHardSteps) {
   EXPECT_FALSE((Schedule{.noise_anneal = 0}.hard_gates(1, 0)));
 }
 
+TEST(Schedule, RoundedWeightsComeOnAtOnceOrOverARamp) {
+  EXPECT_EQ(Schedule{}.rounded_share(1), 0);
+  const Schedule at_once{.rounding = 0.25};
+  EXPECT_EQ(at_once.rounded_share(0.74), 0);
+  EXPECT_EQ(at_once.rounded_share(0.75), 1);
+  const Schedule ramp{.rounding = 0.5, .rounding_ramp = 0.25};
+  EXPECT_EQ(ramp.rounded_share(0.49), 0);
+  EXPECT_DOUBLE_EQ(ramp.rounded_share(0.5625), 0.25);
+  EXPECT_DOUBLE_EQ(ramp.rounded_share(0.6875), 0.75);
+  EXPECT_EQ(ramp.rounded_share(0.75), 1);
+  EXPECT_EQ(ramp.rounded_share(1), 1);
+  EXPECT_NO_THROW(check_schedule({.rounding = 0.3, .rounding_ramp = 0.3}));
+  EXPECT_THROW(check_schedule({.rounding = 0.3, .rounding_ramp = 0.31}), Error);
+}
+
 TEST(Schedule, TheIdleScoreMovesLikeTheBias) {
   const Schedule schedule{.decay = 0.2, .idle_shift = 3};
   EXPECT_DOUBLE_EQ(schedule.gate_idle_shift(0), 0);
