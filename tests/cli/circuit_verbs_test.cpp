@@ -154,7 +154,9 @@ TEST(CircuitVerb, ATaskTheModelDoesNotDoIsRefusedAndLeavesNothing) {
       run_openwork({"circuit", "openwork-8m", "--task", scratch / "task.jsonl", "--sweep",
                     scratch / "kept.sweep", "--json", scratch / "result.json"});
   EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find("openwork-8m seed 0: the metric is"), std::string::npos) << run.err;
   EXPECT_NE(run.err.find("the model does not do this task"), std::string::npos) << run.err;
+  EXPECT_EQ(run.err.find("effects"), std::string::npos) << run.err;  // said before the sweep
   EXPECT_FALSE(std::filesystem::exists(scratch / "kept.sweep"));
   EXPECT_FALSE(std::filesystem::exists(scratch / "result.json"));
 }

@@ -46,6 +46,10 @@ Circuit find_circuit(const Transformer& model, const Task& task, const CircuitSe
   const std::unique_ptr<CircuitCandidates> candidates =
       settings.level == CircuitLevel::kGraphEdge ? make_graph_candidates(model, task, runner, settings, sweep)
                                                  : make_part_candidates(model, runner, settings, sweep);
+  // 0. whether there is anything to find, before all that takes time
+  std::vector<size_t> every(candidates->count());
+  std::iota(every.begin(), every.end(), size_t{0});
+  check_range(candidates->run_without(every), runner.clean(), sweep.scope);
   // 1. every candidate's score
   std::vector<double> scores = candidates->score();
   share_first(sweep.ranks(), scores);  // one order for all ranks

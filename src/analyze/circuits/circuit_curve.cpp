@@ -27,16 +27,16 @@ std::vector<int64_t> first_counts(int64_t total) {
   return counts;
 }
 
-void check_range(const PromptMetrics& none, const PromptMetrics& all) {
+}  // namespace
+
+void check_range(const PromptMetrics& none, const PromptMetrics& all, std::string_view scope) {
   if (sum_of(all) > sum_of(none)) return;
   const double prompts = static_cast<double>(all.size());
-  fail_input(fmt::format("the metric is {:.4f} with every part and {:.4f} with none", sum_of(all) / prompts,
-                         sum_of(none) / prompts),
+  fail_input(fmt::format("{}the metric is {:.4f} with every part and {:.4f} with none", scope,
+                         sum_of(all) / prompts, sum_of(none) / prompts),
              "circuit",
              "the model does not do this task: use another task, more prompts or another ablation");
 }
-
-}  // namespace
 
 double faithfulness_of(const PromptMetrics& metrics, const PromptMetrics& none, const PromptMetrics& all) {
   return (sum_of(metrics) - sum_of(none)) / (sum_of(all) - sum_of(none));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "base/interval.h"
@@ -46,8 +47,8 @@ struct CircuitCurve {
 using KeepFirst = std::function<std::vector<PromptMetrics>(const std::vector<int64_t>& counts)>;
 
 // Up to kEveryCount parts every count is measured; beyond, counts grow by a quarter each, and the border
-// found between two of them is closed in on by halving. Refuses a task that ablating everything does not
-// hurt. Points and at_threshold alone: what two orders are chosen by.
+// found between two of them is closed in on by halving. Checks the range. Points and at_threshold alone: what two
+// orders are chosen by.
 CircuitCurve measure_curve(const KeepFirst& keep_first, int64_t total, const PromptMetrics& all,
                            double threshold);
 inline constexpr int64_t kEveryCount = 2048;
@@ -58,6 +59,9 @@ void finish_curve(CircuitCurve& curve, const KeepFirst& keep_first, double thres
 // Both.
 CircuitCurve trace_curve(const KeepFirst& keep_first, int64_t total, const PromptMetrics& all,
                          double threshold, uint64_t seed);
+
+// Refuses a task that ablating everything does not hurt; `scope` says before it whose metrics these are.
+void check_range(const PromptMetrics& none, const PromptMetrics& all, std::string_view scope = {});
 
 double faithfulness_of(const PromptMetrics& metrics, const PromptMetrics& none, const PromptMetrics& all);
 Interval faithfulness_interval(const PromptMetrics& metrics, const PromptMetrics& none,

@@ -30,6 +30,7 @@ class CircuitCandidates {
  public:
   virtual ~CircuitCandidates() = default;
 
+  virtual size_t count() const = 0;
   virtual std::vector<double> score() = 0;                                    // all, by the method asked for
   virtual std::vector<double> measure(const std::vector<size_t>& which) = 0;  // exact effects
   virtual std::vector<PromptMetrics> keep(const OrderedCurve& ordered,

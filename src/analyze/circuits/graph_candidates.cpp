@@ -19,6 +19,8 @@ class GraphCandidates : public CircuitCandidates {
                   const CircuitSettings& settings, Sweep& sweep)
       : settings_(settings), sweep_(sweep), runner_(model, task, runner), edges_(runner_.graph().edges()) {}
 
+  size_t count() const override { return edges_.size(); }
+
   std::vector<double> score() override {
     if (settings_.method == CircuitMethod::kExact) {
       std::vector<size_t> all(edges_.size());

@@ -64,6 +64,8 @@ class PartCandidates : public CircuitCandidates {
       fail_input("no gate is open on these prompts", "circuit", "use --level head, or another model");
   }
 
+  size_t count() const override { return parts_.size(); }
+
   std::vector<double> score() override {
     if (settings_.method == CircuitMethod::kExact) return measure_parts(parts_);
     return settings_.level == CircuitLevel::kHead ? estimate_heads() : estimate_edges();

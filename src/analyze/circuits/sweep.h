@@ -34,7 +34,8 @@ class Sweep {
   // After each pass, on every rank: saves and throws SweepStopped where stop_signal of one of them says so.
   void stop_where_asked();
 
-  // Stands before every name, and before what progress is called: the model and seed that the next results belong to.
+  // Stands before every name, before what progress is called and before errors: the model and seed that the next
+  // results belong to.
   std::string scope;
 
   // The signal that ends the sweep after saving it, 0 while there is none.
