@@ -27,7 +27,7 @@ struct CircuitOptions {
 
 // What the options say, with each level's own defaults: heads are measured, edges are attributed; graph edges
 // are replaced by the corrupt run's values, as MIB does.
-void settle_settings(CircuitOptions& options) {
+void settle_settings(CircuitOptions& options, const CLI::App& verb) {
   CircuitSettings& settings = options.settings;
   if (!options.mib.empty() && options.level.empty()) options.level = "graph-edge";
   if (options.level.empty()) options.level = "head";
@@ -41,18 +41,14 @@ void settle_settings(CircuitOptions& options) {
   if (options.ablation.empty()) options.ablation = options.level == "graph-edge" ? "interchange" : "mean";
   settings.ablation = parse_ablation(options.ablation);
   settings.seed = options.common.seed;
-  if (!options.mib.empty() && settings.level != CircuitLevel::kGraphEdge) {
-    fail_input(fmt::format("--mib with --level {}", options.level), "command line", "use --level graph-edge");
-  }
-  if (!options.mib.empty() && options.models.size() > 1)
-    fail_input("--mib with several models", "command line", "give one model");
-  if (settings.greedy && settings.level != CircuitLevel::kHead)
-    fail_input("--greedy with edges", "command line", "use --level head");
-  if (!options.heads.empty() && settings.level != CircuitLevel::kHead)
-    fail_input("--heads with edges", "command line", "use --level head");
-  if (settings.agreement && settings.method == CircuitMethod::kExact)
-    fail_input("--agreement with exact effects", "command line",
-               "use --method eap or eap-ig, or leave it out");
+  if (settings.level != CircuitLevel::kGraphEdge)
+    refuse_options(verb, {"--mib"}, fmt::format("with --level {}", options.level), "use --level graph-edge");
+  if (options.models.size() > 1) refuse_options(verb, {"--mib"}, "with several models", "give one model");
+  if (settings.level != CircuitLevel::kHead)
+    refuse_options(verb, {"--greedy", "--heads"}, "with edges", "use --level head");
+  if (settings.method == CircuitMethod::kExact)
+    refuse_options(verb, {"--agreement"}, "with exact effects",
+                   "use --method eap or eap-ig, or leave it out");
   if (options.seeds > 1 && !is_built_in_task(options.task.task))
     fail_input("--seeds with a file", "command line", "a file draws nothing: leave --seeds out");
   if (!options.out.empty()) draw::format_of(options.out);
@@ -130,9 +126,9 @@ void report_models(const CircuitOptions& options, const std::vector<ModelCircuit
 }
 
 // The ranks of a job share the passes of each sweep; the first prints, draws and writes.
-void run_circuit(CircuitOptions& options) {
+void run_circuit(CircuitOptions& options, const CLI::App& verb) {
   apply_common_options(options.common);
-  settle_settings(options);
+  settle_settings(options, verb);
   check_models(options.models, "--task");
   if (!options.heads.empty())
     for (const std::string& name : options.models) parse_heads(options.heads, read_config_of(name));
@@ -201,7 +197,7 @@ void add_circuit_verb(CLI::App& app) {
       "  openwork circuit base/ control/ sparse/ --task copy --seeds 3 --greedy\n"
       "  openwork circuit dense/ sparse/ --task ioi --level attention-edge --seeds 3 --json ioi.json\n"
       "  openwork circuit openwork-8m --task copy --level graph-edge --method eap --mib edges.json");
-  verb->callback([options] { run_circuit(*options); });
+  verb->callback([options, verb] { run_circuit(*options, *verb); });
 }
 
 }  // namespace openwork

@@ -32,10 +32,8 @@ void settle_gates(RunOptions& run, const CLI::App& verb) {
 
 void settle_target(SparsifyOptions& options, const CLI::App& verb) {
   RunOptions& run = options.training.run;
-  const auto read = [](const std::string& name) {
-    return name == dense_model_name(DenseModel::kControl) ? DenseModel::kControl : DenseModel::kBase;
-  };
-  run.target = read(options.target), run.teacher = read(options.teacher);
+  run.target = parse_dense_model(options.target, "--target");
+  run.teacher = parse_dense_model(options.teacher, "--distill-from");
   if (run.target == DenseModel::kControl || run.teacher == DenseModel::kControl || run.frontier > 0)
     run.control = true;
   if (run.target_from_control) return;

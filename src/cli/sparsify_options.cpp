@@ -1,6 +1,13 @@
 #include "cli/sparsify_options.h"
 
 namespace openwork {
+namespace {
+
+CLI::Validator one_dense_model() {
+  return CLI::IsMember({dense_model_name(DenseModel::kBase), dense_model_name(DenseModel::kControl)});
+}
+
+}  // namespace
 
 void add_gate_options(CLI::App& verb, SparsifyOptions& options) {
   RunOptions& run = options.training.run;
@@ -52,7 +59,7 @@ void add_target_options(CLI::App& verb, SparsifyOptions& options) {
   RunOptions& run = options.training.run;
   auto* kind = verb.add_option("--target", options.target,
                                "end at the held-out loss of the base or of the dense control, gates hard")
-                   ->check(CLI::IsMember({"base", "control"}))
+                   ->check(one_dense_model())
                    ->capture_default_str();
   auto* tolerance = verb.add_option("--tolerance", run.tolerance, "plus X nats/token")
                         ->type_name("X")
@@ -115,7 +122,7 @@ void add_target_options(CLI::App& verb, SparsifyOptions& options) {
           ->capture_default_str();
   verb.add_option("--distill-from", options.teacher,
                   "that model: the one started from, or the control, which is trained first")
-      ->check(CLI::IsMember({"base", "control"}))
+      ->check(one_dense_model())
       ->needs(distill)
       ->capture_default_str();
   verb.add_option("--distill-every", run.loop.loss.distill_every,

@@ -152,6 +152,12 @@ const char* dense_model_name(DenseModel model) {
   return model == DenseModel::kControl ? "control" : "base";
 }
 
+DenseModel parse_dense_model(const std::string& name, const std::string& where) {
+  for (const DenseModel model : {DenseModel::kBase, DenseModel::kControl})
+    if (name == dense_model_name(model)) return model;
+  fail_input(fmt::format("unknown dense model '{}'", printable(name, 40)), where, "use base or control");
+}
+
 void check_run_folder(const RunOptions& options) {
   std::error_code ignored;
   bool used = false;

@@ -23,6 +23,7 @@ namespace openwork {
 
 enum class DenseModel { kBase, kControl };  // those that a gated one is held against
 const char* dense_model_name(DenseModel model);
+DenseModel parse_dense_model(const std::string& name, const std::string& where);
 
 struct RunOptions {
   std::string verb = "sparsify", model, command;

@@ -15,6 +15,7 @@ const { placeGrid, hitGrid } = await load("draw/head_grid");
 const { ticksOf } = await load("draw/chart");
 const { SvgSurface } = await load("draw/surface");
 const { gather, headShares } = await load("draw/trace_graph");
+const { sizeOf } = await load("views/circuit");
 const { pairOf } = await load("views/scatter");
 const { sortRows } = await load("views/statistics");
 const { curveOf, follow } = await load("views/training");
@@ -203,4 +204,11 @@ test("spaces and line ends of tokens can be seen", () => {
   assert.equal(percent(0.326), "32.6 %");
   assert.equal(percent(0.00001), "< 0.01 %");
   assert.deepEqual([countHeads(0), countHeads(1), countHeads(12)], ["0 heads", "1 head", "12 heads"]);
+});
+
+test("a circuit's size says where the curve stays above the threshold", () => {
+  const model = (faithfulness, heads_at_threshold) => ({ counts: [0, 1, 2, 3, 4], faithfulness, heads_at_threshold, candidates: 4 });
+  assert.equal(sizeOf(model([0, 0.5, 0.92, 0.95, 1], 2), 0.9), "2 of 4");
+  assert.equal(sizeOf(model([0, 0.93, 0.4, 0.95, 1], 1), 0.9), "1 of 4 (and above it for good from 3 on)");
+  assert.equal(sizeOf(model([0, 0.1, 0.2, 0.3, 1], 4), 0.9), "4 of 4");
 });

@@ -108,7 +108,7 @@ export class CircuitView implements View {
     this.circuit = null;
     this.curveWait.watch((progress) => this.room.data.ask<Circuit>("/api/circuit", wish, progress), (answer) => {
       this.circuit = answer;
-      const needs = answer.models.map((model) => `${model.name} ${model.heads_at_threshold} of ${model.candidates}`);
+      const needs = answer.models.map((model) => `${model.name} ${sizeOf(model, answer.threshold)}`);
       this.said.textContent = `Heads that alone keep ${Math.round(100 * answer.threshold)} % of the effect: ${needs.join(", ")}.`;
       this.curve.redraw();
     });
@@ -229,6 +229,13 @@ export class CircuitView implements View {
       surface.circle(at[0], at[1], 5, theme.card, modelColour(theme, n), 2.5);
     });
   }
+}
+
+// "12 of 64"; where the curve falls below the threshold again, as that of a single prompt often does, also where it no longer does.
+export function sizeOf(model: Pick<Circuit["models"][number], "counts" | "faithfulness" | "heads_at_threshold" | "candidates">, threshold: number): string {
+  const last = model.counts.filter((_, at) => model.faithfulness[at] < threshold).at(-1) ?? -1;
+  const stays = model.counts.find((count) => count > last) ?? model.candidates;
+  return `${model.heads_at_threshold} of ${model.candidates}${stays > model.heads_at_threshold ? ` (and above it for good from ${stays} on)` : ""}`;
 }
 
 // Two places are enough inside a square; what rounds to nothing is not written.
