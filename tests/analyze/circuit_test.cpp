@@ -60,6 +60,29 @@ TEST(Circuit, RefusesATaskThatNothingHurts) {
   EXPECT_THROW(trace_curve(curve_of([](int64_t) { return 1.0; }), 10, PromptMetrics(4, 2), 0.9, 0), Error);
 }
 
+TEST(Circuit, RoundingIsNoEffect) {
+  const auto keep = curve_of([](int64_t k) { return 1e-6 * static_cast<double>(k); });
+  EXPECT_THROW(trace_curve(keep, 10, PromptMetrics(4, 1 + 1e-5), 0.9, 0), Error);
+}
+
+// One prompt gains what another loses: resampled, the task is often not done at all. Then all parts are needed, not
+// none of them.
+TEST(Circuit, ADrawThatNothingHurtsNeedsEveryPart) {
+  const KeepFirst keep = [](const std::vector<int64_t>& counts) {
+    std::vector<PromptMetrics> metrics;
+    for (const int64_t count : counts) {
+      const double f = count >= 3 ? 1 : 0;
+      metrics.push_back({10 * f, -8 * f});
+    }
+    return metrics;
+  };
+  const CircuitCurve curve = trace_curve(keep, 10, {10, -8}, 0.9, 0);
+  EXPECT_EQ(curve.at_threshold, 3);
+  EXPECT_EQ(curve.threshold_interval.low, 3);
+  EXPECT_EQ(curve.threshold_interval.high, 10);
+  for (const LevelCount& at : curve.at) EXPECT_EQ(at.interval.low, 3) << at.level;
+}
+
 TEST(Circuit, RatiosHaveIntervalsOverPromptsAndSeeds) {
   // The dense model needs 40 parts on every prompt; the sparse one 10, or 20 on every other prompt.
   const auto curve = [](int64_t even, int64_t odd) {
@@ -190,6 +213,7 @@ TEST_F(CopyCircuit, DroppingSpareHeadsLeavesNoMoreAtAnyLevel) {
   for (size_t n = 0; n < kLevels.size(); ++n) {
     EXPECT_LE(circuit_->greedy_at[n], circuit_->curve.at[n].count);
   }
+  EXPECT_TRUE(std::is_sorted(circuit_->greedy_at.begin(), circuit_->greedy_at.end()));
   EXPECT_EQ(circuit_->greedy_at[2],
             static_cast<int64_t>(circuit_->greedy->heads.size()));  // 0.9, the threshold
 }

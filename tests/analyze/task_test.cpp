@@ -1,7 +1,9 @@
 #include "analyze/circuits/task.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -9,6 +11,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "text/packed_text.h"
 
 namespace openwork {
 namespace {
@@ -102,6 +105,17 @@ TEST_F(TaskTest, IndirectObjectsAreTheNameThatComesOnce) {
     answer_first += prompt.places.at("answer") < prompt.places.at("subject");
   }
   EXPECT_EQ(answer_first, 20u);  // ABBA as often as BABA
+}
+
+TEST_F(TaskTest, AFileMayBePackedAndASetHasEveryTokenOnce) {
+  const std::string line = R"({"clean": [1, 2], "corrupt": [1, 3], "answer": [4, 5, 4], "wrong": [6]})";
+  const std::filesystem::path folder = std::filesystem::temp_directory_path();
+  const std::string path = (folder / fmt::format("openwork-task-{}.jsonl.zst", getpid())).string();
+  std::ofstream(path, std::ios::binary) << pack_text(line + "\n" + line + "\n", 3);
+  const Task task = make_task(path, vocabulary(), 0, 0);
+  std::filesystem::remove(path);
+  ASSERT_EQ(task.prompts.size(), 2u);
+  EXPECT_EQ(task.prompts[1].reads[0].answers, (std::vector<int64_t>{4, 5}));
 }
 
 TEST_F(TaskTest, YearsAboveAreAnswersAndNoTokenIsOnBothSides) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "analyze/circuits/circuit_parts.h"
@@ -16,17 +17,26 @@ std::vector<T> first_of(const std::vector<T>& list, size_t count) {
   return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(std::min(count, list.size()))};
 }
 
-// Heads alone: their circuit after dropping what it can spare, and how many are left so at every level.
+// Heads alone: their circuit after dropping what it can spare, and how many are left so at every level. Dropping
+// goes by single heads, so the set of a higher level may end up smaller: it then serves the lower ones too.
 void add_greedy(AblationRunner& runner, const std::vector<HeadPlace>& order, double threshold,
                 Circuit& circuit) {
+  std::map<double, SpareCircuit> by_level;
   const auto drop_from = [&](int64_t count, double level) {
-    return drop_spare_heads(runner, first_of(order, static_cast<size_t>(count)), circuit.curve, level);
+    by_level.emplace(
+        level, drop_spare_heads(runner, first_of(order, static_cast<size_t>(count)), circuit.curve, level));
   };
-  circuit.greedy = drop_from(circuit.curve.at_threshold, threshold);
-  for (const LevelCount& at : circuit.curve.at) {
-    const SpareCircuit left = at.level == threshold ? *circuit.greedy : drop_from(at.count, at.level);
-    circuit.greedy_at.push_back(static_cast<int64_t>(left.heads.size()));
-  }
+  for (const LevelCount& at : circuit.curve.at) drop_from(at.count, at.level);
+  if (!by_level.contains(threshold)) drop_from(circuit.curve.at_threshold, threshold);
+  const auto smallest_from = [&](double level) -> const SpareCircuit& {
+    return std::min_element(
+               by_level.lower_bound(level), by_level.end(),
+               [](const auto& a, const auto& b) { return a.second.heads.size() < b.second.heads.size(); })
+        ->second;
+  };
+  circuit.greedy = smallest_from(threshold);
+  for (const LevelCount& at : circuit.curve.at)
+    circuit.greedy_at.push_back(static_cast<int64_t>(smallest_from(at.level).heads.size()));
 }
 
 Agreement check_estimates(CircuitCandidates& candidates, const std::vector<size_t>& order,

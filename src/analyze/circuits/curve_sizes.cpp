@@ -10,8 +10,16 @@
 namespace openwork {
 namespace {
 
-// Area and mean size of the values f at a curve's points.
-void integrate(const CircuitCurve& curve, const std::vector<double>& f, CurveReading& reading) {
+// What the faithfulnesses f at a curve's points say.
+CurveReading read_values(const CircuitCurve& curve, const std::vector<double>& f,
+                         const std::vector<double>& levels) {
+  CurveReading reading;
+  for (const double level : levels) {
+    const auto reached = std::find_if(f.begin(), f.end(), [&](double value) { return value >= level; });
+    reading.counts.push_back(reached == f.end()
+                                 ? curve.points.back().count
+                                 : curve.points[static_cast<size_t>(reached - f.begin())].count);
+  }
   const auto total = static_cast<double>(curve.points.back().count);
   double best = 0;  // g: f(0) is 0
   for (size_t n = 1; n < f.size(); ++n) {
@@ -22,6 +30,7 @@ void integrate(const CircuitCurve& curve, const std::vector<double>& f, CurveRea
     reading.mean_size += (higher - best) * (a + 1 + b) / 2;
     best = higher;
   }
+  return reading;
 }
 
 // How often each of `count` things is drawn in one resampling of them.
@@ -40,21 +49,12 @@ CurveReading read_weighted(const CircuitCurve& curve, const std::vector<double>&
     return std::inner_product(values.begin(), values.end(), times.begin(), 0.0);
   };
   const double none = weighted(curve.none), range = weighted(curve.all) - none;
-  std::vector<double> metrics, f;
-  for (const CurvePoint& point : curve.points) metrics.push_back(weighted(point.metrics));
-  CurveReading reading;
-  for (const double level : levels) {
-    const auto reached = std::find_if(metrics.begin(), metrics.end(),
-                                      [&](double metric) { return metric >= none + level * range; });
-    reading.counts.push_back(reached == metrics.end()
-                                 ? curve.points.back().count
-                                 : curve.points[static_cast<size_t>(reached - metrics.begin())].count);
-  }
   // A draw in which ablating everything does not hurt reaches nothing before its last part.
-  for (const double metric : metrics) f.push_back(range > 0 ? (metric - none) / range : 0);
+  std::vector<double> f;
+  for (const CurvePoint& point : curve.points)
+    f.push_back(range > 0 ? (weighted(point.metrics) - none) / range : 0);
   f.back() = 1;
-  integrate(curve, f, reading);
-  return reading;
+  return read_values(curve, f, levels);
 }
 
 // Both models' readings by seed, and how to draw from them: each draw resamples the seeds, and the prompts
@@ -121,17 +121,9 @@ Interval percentiles(std::vector<double> values) {
 }
 
 CurveReading read_curve(const CircuitCurve& curve, const std::vector<double>& levels) {
-  CurveReading reading;
   std::vector<double> f;
   for (const CurvePoint& point : curve.points) f.push_back(point.faithfulness);
-  for (const double level : levels) {
-    const auto reached = std::find_if(f.begin(), f.end(), [&](double value) { return value >= level; });
-    reading.counts.push_back(reached == f.end()
-                                 ? curve.points.back().count
-                                 : curve.points[static_cast<size_t>(reached - f.begin())].count);
-  }
-  integrate(curve, f, reading);
-  return reading;
+  return read_values(curve, f, levels);
 }
 
 std::vector<CurveReading> resample_curve(const CircuitCurve& curve, const std::vector<double>& levels,

@@ -5,11 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 
 #include "analyze/circuits/task_parts.h"
 #include "base/error.h"
 #include "io/json.h"
+#include "text/packed_text.h"
 
 namespace openwork {
 namespace {
@@ -63,8 +64,11 @@ class TaskLine {
   // A token, or a list of them.
   std::vector<int64_t> read_set(const json& value, const char* key) const {
     if (!value.is_array()) return {read_token(value, key)};
-    std::vector<int64_t> tokens;
-    for (const json& entry : value) tokens.push_back(read_token(entry, key));
+    std::vector<int64_t> tokens;  // a set: each counts once
+    for (const json& entry : value) {
+      const int64_t token = read_token(entry, key);
+      if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
+    }
     return tokens;
   }
 
@@ -115,7 +119,7 @@ std::vector<TaskRead> read_targets(const TaskLine& line, int64_t length, bool& s
 
 Task read_task_file(const std::string& path, const TaskVocabulary& vocabulary, int64_t prompts) {
   check_task_name(path);
-  std::ifstream file(path, std::ios::binary);
+  std::istringstream file(unpack_text(path));
   Task task{.name = path};
   int64_t number = 0;
   for (std::string text; std::getline(file, text);) {
