@@ -9,13 +9,14 @@
 #include "base/error.h"
 #include "io/json.h"
 #include "io/sha256.h"
+#include "text/packed_text.h"
 #include "text/prompt_file.h"
 
 namespace openwork {
 namespace {
 
 std::vector<std::vector<int64_t>> read_tokens_file(const std::string& path) {
-  const nlohmann::json lists = read_json_file(path);
+  const nlohmann::json lists = parse_json(unpack_text(path), path);
   const auto is_id = [](const nlohmann::json& id) { return id.is_number_integer(); };
   const auto is_prompt = [&](const nlohmann::json& list) {
     return list.is_array() && std::all_of(list.begin(), list.end(), is_id);

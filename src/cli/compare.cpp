@@ -69,7 +69,7 @@ struct Findings {
 
 // Everything in the model's own tokens, and then the model looked at.
 void look_at_model(const CompareOptions& options, const GivenPrompts& given, const Transformer& model,
-                   const std::string& name, const Findings& findings) {
+                   const std::string& name, const std::string& title, const Findings& findings) {
   const ModelConfig& config = model.config();
   TokenPrompts prompts = tokenise_prompts(given, name, config, options.common);
   TokenPrompts shown = tokenise_prompts(give_text(options.prompt), name, config, options.common);
@@ -80,18 +80,15 @@ void look_at_model(const CompareOptions& options, const GivenPrompts& given, con
                     .shown = shown.ids.front(),
                     .held_out = read_loss_blocks(options.data, given.texts, tokenizer,
                                                  end_of_text(tokenizer, config), config)};
-  add_model(findings.compared, model, short_name(name), text, options.settings);
+  add_model(findings.compared, model, title, text, options.settings);
   findings.tasks.add_model(
-      model, name, make_vocabulary(config, &tokenizer, prompts.beginning, options.common.bos != "no"));
-  findings.traces.add_model(model, name, std::move(shown));
+      model, title, make_vocabulary(config, &tokenizer, prompts.beginning, options.common.bos != "no"));
+  findings.traces.add_model(model, name, title, std::move(shown));
 }
 
-// The model as the viewer knows it: its short name, unlike any before it.
+// The model as the viewer knows it.
 TracedModel keep_for_viewer(const CompareOptions& options, const Transformer& model, const std::string& name,
-                            const std::vector<TracedModel>& before) {
-  std::string title = short_name(name);
-  const auto is_taken = [&](const TracedModel& other) { return other.name == title; };
-  while (std::any_of(before.begin(), before.end(), is_taken)) title += "'";
+                            const std::string& title) {
   TracedModel kept = attach_transcoders(model, title, title);
   kept.tokenizer = open_tokenizer(name);
   kept.beginning = beginning_tokens(*kept.tokenizer, options.common);
@@ -140,11 +137,14 @@ void run_compare(CompareOptions& options) {
   ComparisonRecord record;
   std::string device;               // of the first model
   std::vector<TracedModel> viewed;  // all of them, where the page has a viewer
-  for (const std::string& name : options.models) {
+  const std::vector<std::string> titles = short_names(options.models);
+  for (size_t n = 0; n < titles.size(); ++n) {
+    const std::string& name = options.models[n];
     const Transformer model = open_model(name, options.common);
     if (device.empty()) device = model.device().str();
-    look_at_model(options, given, model, name, {record.compared, tasks, traces});
-    if (!options.no_viewer && has_viewer()) viewed.push_back(keep_for_viewer(options, model, name, viewed));
+    look_at_model(options, given, model, name, titles[n], {record.compared, tasks, traces});
+    if (!options.no_viewer && has_viewer())
+      viewed.push_back(keep_for_viewer(options, model, name, titles[n]));
   }
   record.prompt = options.prompt;
   record.loss_data = describe_loss_data(options);

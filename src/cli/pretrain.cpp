@@ -6,6 +6,7 @@
 #include "cli/training.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
+#include "io/model_store.h"
 #include "shell/open.h"
 #include "text/train_tokenizer.h"
 #include "train/batches.h"
@@ -43,7 +44,6 @@ void run_pretrain(PretrainOptions& options) {
   RunOptions& run = options.training.run;
   run.model = std::filesystem::path(options.config).filename().string();
   run.model_path = options.config;
-  run.tokenizer_path = options.tokenizer;
   run.random = true;
   run.gate = GateKind::kNone;
   if (options.tokenizer.empty() == (options.train_tokenizer == 0)) {
@@ -51,7 +51,9 @@ void run_pretrain(PretrainOptions& options) {
   }
   const ModelConfig config = read_config_file(options.config);
   settle_training_options(options.training, config.context);
-  if (options.train_tokenizer > 0) {
+  if (options.train_tokenizer == 0) {
+    run.tokenizer_path = locate_model(options.tokenizer).path;
+  } else {
     run.tokenizer_path = run.out / "tokenizer.json";
     run.loop.ranks->run_first([&] { learn_tokenizer(options, config.vocabulary); });
   }

@@ -7,6 +7,7 @@
 #include "cli/text_options.h"
 #include "cli/verbs.h"
 #include "io/model_store.h"
+#include "report/captions.h"
 #include "report/generated_text_json.h"
 #include "report/next_tokens_text.h"
 #include "shell/open.h"
@@ -50,6 +51,12 @@ nlohmann::json show_tables(const RunVerbOptions& options, const Transformer& mod
                            const TokenPrompts& prompts) {
   nlohmann::json shown = nlohmann::json::array();
   for (const std::vector<int64_t>& ids : prompts.ids) {
+    if (prompts.ids.size() > 1) {
+      std::string text;
+      for (const int64_t id : ids) text += prompts.piece(id);
+      print_result(options.common, fmt::format("prompt {}: {}", shown.size() + 1,
+                                               describe_prompts({std::move(text)}, 1, ids.size())));
+    }
     const std::vector<NextToken> tokens = likely_tokens(next_logits(model, ids), options.top);
     print_results(options.common, format_next_tokens(tokens, [&](int64_t id) { return prompts.piece(id); }));
     nlohmann::json& one = shown.emplace_back(describe_prompt(prompts, ids));

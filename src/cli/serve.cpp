@@ -34,7 +34,7 @@ std::vector<TracedModel> open_served_models(const ServeOptions& options) {
   const std::vector<FeatureFolder> transcoders = choose_transcoders({}, names);
   std::vector<TracedModel> models;
   for (size_t n = 0; n < names.size(); ++n) {
-    TracedModel& model = models.emplace_back(open_traced_model(names[n], transcoders[n], options.common));
+    TracedModel& model = models.emplace_back(open_traced_model(names, n, transcoders, options.common));
     model.tokenizer = open_tokenizer(names[n]);
     model.beginning = beginning_tokens(*model.tokenizer, options.common);
     if (options.prompt_given)

@@ -60,8 +60,9 @@ void say_memory(const TrainingOptions& options, ModelConfig config) {
   if (weights.device.is_cpu()) need.program = resident_bytes();
   print_result(options.common,
                fmt::format("memory{}: {}", weights.ranks > 1 ? " per rank" : "", describe(need)));
-  write_json_result(options.common,
-                    {{"memory", to_json(need)}, {"options", describe_options(run, options.context)}});
+  write_json_result(options.common, {{"memory", to_json(need)},
+                                     {"options", describe_options(run, options.context)},
+                                     {"protocol", make_protocol(options.common)}});
 }
 
 void settle(SparsifyOptions& options, const CLI::App& verb) {

@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/token_marks.h"
 #include "cli/verbs.h"
-#include "io/mapped_file.h"
 #include "shell/common.h"
 #include "shell/open_tokenizer.h"
+#include "text/packed_text.h"
 
 namespace openwork {
 namespace {
@@ -19,13 +19,8 @@ struct TokenizeOptions {
 };
 
 nlohmann::json tokenize_text(const TokenizeOptions& options, const Tokenizer& tokenizer) {
-  std::vector<int32_t> ids;
-  if (options.file.empty()) {
-    ids = tokenizer.encode(options.text);
-  } else {
-    const MappedFile file(options.file);
-    ids = tokenizer.encode(file.text());
-  }
+  const std::vector<int32_t> ids =
+      tokenizer.encode(options.file.empty() ? options.text : unpack_text(options.file));
   std::vector<std::string> pieces;
   for (const int32_t id : ids) pieces.push_back(tokenizer.piece(id));
   print_result(options.common, fmt::format("{:>7}  token", "id"));

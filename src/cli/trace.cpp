@@ -26,7 +26,7 @@ void check_changes_in_all(const TraceOptions& options, const std::vector<std::st
                           const std::vector<FeatureFolder>& transcoders, const GivenPrompts& given) {
   if (models.size() == 1 || options.settings.changes.empty()) return;  // tracing it asks first
   for (size_t n = 0; n < models.size(); ++n) {
-    TracedModel traced = open_traced_model(models[n], transcoders[n], options.common);
+    TracedModel traced = open_traced_model(models, n, transcoders, options.common);
     for (const std::vector<int64_t>& ids : tokenise_for(traced, given, options.common))
       check_node_changes(options.settings.changes, traced, static_cast<int64_t>(ids.size()));
   }
@@ -38,14 +38,14 @@ std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vec
   check_changes_in_all(options, models, transcoders, given);
   std::vector<ModelTrace> traces;
   for (size_t n = 0; n < models.size(); ++n) {
-    TracedModel traced = open_traced_model(models[n], transcoders[n], options.common);
+    TracedModel traced = open_traced_model(models, n, transcoders, options.common);
     protocol["device"] = traced.model.device().str();
     traces.push_back(trace_given(traced, given, options.common, options.question, options.settings,
                                  traces.empty() ? nullptr : &traces.front()));
     if (n == 0) print_result(options.common, format_trace_header());
     print_results(options.common, format_trace_rows(traces.back()));
     if (options.features_out.empty()) continue;
-    const std::string folder = name_for_model(options.features_out, models[n], models.size());
+    const std::string folder = name_for_model(options.features_out, traces.back().title, models.size());
     const size_t count = write_trace_features(folder, traced, traces.back().graph);
     print_result(options.common, fmt::format("wrote {} to {}", count_of(count, "feature"), folder));
   }
@@ -55,7 +55,7 @@ std::vector<ModelTrace> trace_models(const TraceOptions& options, const std::vec
 void write_graphs(const TraceOptions& options, const std::vector<ModelTrace>& traces,
                   const nlohmann::json& protocol) {
   for (const ModelTrace& trace : traces) {
-    const std::string path = name_for_model(options.graph, trace.name, traces.size());
+    const std::string path = name_for_model(options.graph, trace.title, traces.size());
     write_trace_graph(path, trace, options.settings.max_nodes, protocol, kVersion);
     print_written(options.common, path);
   }

@@ -52,7 +52,7 @@ nlohmann::json study_interventions(const StudiedPrompts& prompts, const std::vec
       {"texts", nullptr}, {"models", nlohmann::json::array()}, {"comparison", nlohmann::json::array()}};
   std::vector<InterventionStudy> studies;
   for (size_t n = 0; n < models.size(); ++n) {
-    TracedModel traced = open_traced_model(models[n], transcoders[n], common);
+    TracedModel traced = open_traced_model(models, n, transcoders, common);
     protocol["device"] = traced.model.device().str();
     studies.push_back(
         study_prompts(traced, read_studied(traced, prompts, common, result["texts"]), settings));

@@ -42,8 +42,9 @@ void add_questions(CLI::App& verb, TraceOptions& options) {
                   "the token whose logit is traced (default: the most likely); again for more")
       ->type_name("TOKEN")
       ->allow_extra_args(false);
-  verb.add_option("--from", options.question.from,
-                  "key position, or a word of the prompt (default: where most is moved from)")
+  verb.add_option(
+          "--from", options.question.from,
+          "key position, or a word of the prompt (default: where most is moved from, the first token aside)")
       ->type_name("POS");
   verb.add_option("--to", options.question.to, "query position (default: the last)")->type_name("POS");
   verb.add_option("--explain", options.settings.explain,

@@ -39,7 +39,7 @@ nlohmann::json trace_prompt_file(const std::string& file, const std::vector<std:
   print_result(common, format_prompts_header());
   std::vector<HeadsByPrompt> counts;
   for (size_t n = 0; n < models.size(); ++n) {
-    TracedModel traced = open_traced_model(models[n], transcoders[n], common);
+    TracedModel traced = open_traced_model(models, n, transcoders, common);
     protocol["device"] = traced.model.device().str();
     counts.push_back(trace_lines(std::move(traced), lines, settings, common));
   }

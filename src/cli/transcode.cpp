@@ -148,6 +148,8 @@ void run_measure(TranscodeVerb& options) {
 void unpack(const TranscodeVerb& options) {
   save_transcoders(options.training.out, load_transcoders(options.unpack), kPlainBits);
   print_written(options.training.common, options.training.out);
+  write_json_result(options.training.common,
+                    {{"out", options.training.out}, {"protocol", make_protocol(options.training.common)}});
 }
 
 }  // namespace

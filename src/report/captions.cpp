@@ -34,6 +34,17 @@ std::string short_name(const std::string& model) {
   return last.empty() || last == "." ? path.parent_path().filename().string() : last;
 }
 
+std::vector<std::string> short_names(const std::vector<std::string>& models) {
+  std::vector<std::string> names, last;
+  for (const std::string& model : models) last.push_back(short_name(model));
+  for (size_t n = 0; n < models.size(); ++n) {
+    std::string name = std::count(last.begin(), last.end(), last[n]) > 1 ? models[n] : last[n];
+    while (std::find(names.begin(), names.end(), name) != names.end()) name += "'";
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
 std::string title_model(const std::string& model, bool gated) {
   return short_name(model) + (gated ? " (gated)" : "");
 }

@@ -8,6 +8,9 @@ namespace openwork {
 
 // A model as a figure names it: the folder's or file's own name where a path was given.
 std::string short_name(const std::string& model);
+// Of several models, no two alike: those that would share one keep the path they were given by, and a model that is
+// named again gets a mark.
+std::vector<std::string> short_names(const std::vector<std::string>& models);
 
 // The title above a model's part of a figure: its short name, and whether it is gated.
 std::string title_model(const std::string& model, bool gated);

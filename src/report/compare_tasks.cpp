@@ -29,23 +29,23 @@ TaskComparison::TaskComparison(const std::vector<std::string>& tasks, int64_t pr
   for (const std::string& name : names_) check_task_name(name);
 }
 
-void TaskComparison::add_task(const Transformer& model, const std::string& name,
+void TaskComparison::add_task(const Transformer& model, const std::string& title,
                               const TaskVocabulary& vocabulary, const std::string& task_name) {
   const Task task = make_task(task_name, vocabulary, prompts_, settings_.seed);
   Sweep sweep("", {});
   OneTask& known = tasks_[task_name];
-  known.models.push_back(find_circuits(model, short_name(name), {task},
-                                       {.settings = settings_, .drawn_edges = kDrawnEdges}, sweep));
+  known.models.push_back(
+      find_circuits(model, title, {task}, {.settings = settings_, .drawn_edges = kDrawnEdges}, sweep));
   known.task = task;
 }
 
-void TaskComparison::add_model(const Transformer& model, const std::string& name,
+void TaskComparison::add_model(const Transformer& model, const std::string& title,
                                const TaskVocabulary& vocabulary) {
   for (const std::string& task : names_) {
     if (tasks_[task].left_out) continue;
-    note(fmt::format("circuit {} {}", short_name(name), task));
+    note(fmt::format("circuit {} {}", title, task));
     try {
-      add_task(model, name, vocabulary, task);
+      add_task(model, title, vocabulary, task);
     } catch (const Error& error) {
       if (asked_for_) throw;
       note(fmt::format("the task {} is left out: {}", task, error.what()));

@@ -21,7 +21,7 @@ class TaskComparison {
 
   // A built-in default task that a model cannot do (ablating everything does not hurt it) is left out with a
   // note; one that was asked for by name is an error.
-  void add_model(const Transformer& model, const std::string& name, const TaskVocabulary& vocabulary);
+  void add_model(const Transformer& model, const std::string& title, const TaskVocabulary& vocabulary);
 
   nlohmann::json describe() const;  // for the protocol
   std::vector<TaskRecord> finish() const;

@@ -30,7 +30,8 @@ void TraceComparison::leave_out(const std::string& why) {
   left_out_ = true;
 }
 
-void TraceComparison::add_model(const Transformer& model, const std::string& name, TokenPrompts prompt) {
+void TraceComparison::add_model(const Transformer& model, const std::string& name, const std::string& title,
+                                TokenPrompts prompt) {
   if (left_out_) return;
   const std::vector<int64_t> ids = prompt.ids.front();
   const size_t tokens = ids.size();
@@ -38,8 +39,7 @@ void TraceComparison::add_model(const Transformer& model, const std::string& nam
   if (tokens > kMostTokens)
     return leave_out(
         fmt::format("it has {} tokens, more than {}; openwork trace takes it", tokens, kMostTokens));
-  TracedModel traced =
-      attach_transcoders(model, name, short_name(name), std::move(transcoders_[traces_.size()]));
+  TracedModel traced = attach_transcoders(model, name, title, std::move(transcoders_[traces_.size()]));
   traced.tokenizer = std::move(prompt.tokenizer);
   traced.beginning = std::move(prompt.beginning);
   try {

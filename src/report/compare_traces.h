@@ -20,7 +20,8 @@ class TraceComparison {
 
   // `prompt` is the prompt alone in this model's tokens. One that cannot be traced here (one token, too many)
   // is left out with a note.
-  void add_model(const Transformer& model, const std::string& name, TokenPrompts prompt);
+  void add_model(const Transformer& model, const std::string& name, const std::string& title,
+                 TokenPrompts prompt);
 
   std::optional<TraceRecord> finish(const nlohmann::json& protocol) const;
   // What POST /api/trace would answer (docs/serve.md), for the viewer in the page; null where nothing was traced.

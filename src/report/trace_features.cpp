@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "io/safe_files.h"
 
@@ -14,14 +16,14 @@ size_t write_trace_features(const std::string& folder, const TracedModel& traced
         "use transcoders with descriptions (openwork transcode --describe) and a model with a tokenizer");
   }
   make_folder(folder);
-  size_t count = 0;
+  std::set<std::pair<int64_t, int64_t>>
+      written;  // by layer and number: one may be a node at several positions
   for (const TraceNode& node : graph.nodes) {
     const FeatureDescription* about = find_description(traced, node);
-    if (about == nullptr) continue;
+    if (about == nullptr || !written.emplace(node.layer, node.feature).second) continue;
     write_feature_details(folder, *about, node.layer, node.feature, *traced.tokenizer);
-    ++count;
   }
-  return count;
+  return written.size();
 }
 
 }  // namespace openwork

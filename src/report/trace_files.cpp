@@ -46,10 +46,10 @@ void write_graph_file(const fs::path& path, const nlohmann::json& graph) {
 
 }  // namespace
 
-std::string name_for_model(const std::string& file, const std::string& model, size_t models) {
+std::string name_for_model(const std::string& file, const std::string& title, size_t models) {
   if (models == 1) return file;
   const fs::path path(file);
-  std::string name = short_name(model), ending = path.extension().string();
+  std::string name = title, ending = path.extension().string();
   std::replace(name.begin(), name.end(), '/', '-');
   if (is_packed(path)) ending = path.stem().extension().string() + ending;
   const std::string whole = path.filename().string(), stem = whole.substr(0, whole.size() - ending.size());

@@ -12,7 +12,7 @@
 namespace openwork {
 
 // graph.json -> graph-openwork-8m.json where several models are traced; graph.json.zst -> graph-openwork-8m.json.zst.
-std::string name_for_model(const std::string& file, const std::string& model, size_t models);
+std::string name_for_model(const std::string& file, const std::string& title, size_t models);
 
 // The graph as report/trace_graph.h has it; `version` is the program's.
 void write_trace_graph(const std::string& path, const ModelTrace& trace, int64_t max_nodes,

@@ -31,7 +31,8 @@ Tokenizer open_tokenizer(const std::string& name) {
     }
   }
   fail_input("the model has no tokenizer.json", located.path.string(),
-             "put one there, run openwork fetch hf:openai-community/gpt2 for GPT-2's, or give --tokens");
+             "put one there, run openwork fetch hf:openai-community/gpt2 for GPT-2's, or, where a verb takes "
+             "them, give --tokens");
 }
 
 std::optional<Tokenizer> find_tokenizer(const std::string& name) {

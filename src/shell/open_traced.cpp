@@ -7,11 +7,11 @@
 
 namespace openwork {
 
-TracedModel open_traced_model(const std::string& name, const FeatureFolder& transcoders,
-                              const CommonOptions& common) {
+TracedModel open_traced_model(const std::vector<std::string>& models, size_t n,
+                              const std::vector<FeatureFolder>& transcoders, const CommonOptions& common) {
   if (common.dtype != "fp32")
     fail_input("tracing in " + common.dtype, "--dtype", "use fp32: effects are sums that must be exact");
-  return attach_transcoders(open_model(name, common), name, short_name(name), transcoders);
+  return attach_transcoders(open_model(models[n], common), models[n], short_names(models)[n], transcoders[n]);
 }
 
 std::vector<std::vector<int64_t>> tokenise_for(TracedModel& traced, const GivenPrompts& given,

@@ -10,10 +10,10 @@
 
 namespace openwork {
 
-// Opens the model with the transcoders of a folder (none: MLPs are nodes). Tracing is exact in fp32 alone;
-// another dtype is refused.
-TracedModel open_traced_model(const std::string& name, const FeatureFolder& transcoders,
-                              const CommonOptions& common);
+// Opens the n-th of the models with the transcoders of its folder (none: MLPs are nodes), its title unlike the
+// others'. Tracing is exact in fp32 alone; another dtype is refused.
+TracedModel open_traced_model(const std::vector<std::string>& models, size_t n,
+                              const std::vector<FeatureFolder>& transcoders, const CommonOptions& common);
 
 // The given prompts in this model's tokens; gives the tokenizer to `traced`.
 std::vector<std::vector<int64_t>> tokenise_for(TracedModel& traced, const GivenPrompts& given,

@@ -76,6 +76,46 @@ void check_distinct(const CLI::App& verb, const CLI::Option& option, const std::
   }
 }
 
+bool is_output(const CLI::Option& option) {
+  return std::any_of(std::begin(kOutputs), std::end(kOutputs),
+                     [&](const char* each) { return option.check_name(each); });
+}
+
+// Files that make a folder a model.
+bool is_of_model(const fs::path& file) {
+  const std::string name = file.filename().string(), ending = file.extension().string();
+  if (ending == ".safetensors")
+    return name.starts_with("model") || name == "adapter_model.safetensors" ||
+           name == "openwork_delta.safetensors";
+  return name == "config.json" || name == "adapter_config.json" || name == "tokenizer.json" ||
+         ending == ".gguf" || ending == ".pth";
+}
+
+// Whether writing `output` would take away what `input`, any word of the command line, names.
+bool replaces(const fs::path& output, const fs::path& input) {
+  std::error_code error;  // of words that are no files
+  if (fs::equivalent(output, input, error)) return true;
+  return fs::is_directory(input, error) && is_of_model(output) &&
+         fs::equivalent(fs::absolute(output).parent_path(), input, error);
+}
+
+// After all words are read: an output in the place of an input would leave only the output.
+void check_inputs_stay(const CLI::App& verb) {
+  std::error_code error;
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!is_output(*option) || option->results().empty() || is_folder(verb, *option)) continue;
+    const std::string& output = option->results().front();
+    if (!fs::is_regular_file(output, error)) continue;
+    for (const CLI::Option* other : verb.get_options()) {
+      if (is_output(*other)) continue;
+      for (const std::string& input : other->results())
+        if (replaces(output, input))
+          fail_input(fmt::format("{} would replace what {} reads", option->get_name(), other->get_name()),
+                     output, "name another file");
+    }
+  }
+}
+
 // It or the first of its parents that is there.
 void check_output_folder(const std::string& given) {
   if (given.empty()) fail_input("an empty output path", "''", "name a folder");
@@ -127,11 +167,12 @@ void add_checks(CLI::App& verb, CLI::Option& option) {
         fail_input(fmt::format("{} {}", name, printable(text, 60)), "command line", "give a finite number");
     });
   }
-  const bool is_output = std::any_of(std::begin(kOutputs), std::end(kOutputs),
-                                     [&](const char* each) { return option.check_name(each); });
-  if (!is_output) return;
+  if (!is_output(option)) return;
   add_check(option, [&verb, &option](const std::string& text) {
     if (is_folder(verb, option)) return check_output_folder(text);
+    if (text == "-" && !option.check_lname("json"))
+      fail_input(fmt::format("{} -", option.get_name()), "command line",
+                 "name a file: only --json writes to standard output");
     check_distinct(verb, option, text);
     check_output_file(text, verb);
   });
@@ -142,6 +183,7 @@ void add_checks(CLI::App& verb, CLI::Option& option) {
 void add_option_checks(CLI::App& app) {
   for (CLI::App* verb : app.get_subcommands(nullptr)) {
     for (CLI::Option* option : verb->get_options()) add_checks(*verb, *option);
+    verb->parse_complete_callback([verb] { check_inputs_stay(*verb); });
   }
 }
 

@@ -38,7 +38,8 @@ std::string read_json_prompt(std::string_view line, const std::string& where) {
 }  // namespace
 
 PromptFileLines read_prompt_file_lines(const std::filesystem::path& path) {
-  const std::string text = read_all(path);
+  std::string text = read_all(path);
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // the byte-order mark of some editors
   if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
     fail_input(fmt::format("invalid UTF-8 at byte {}", bad), path.string(), "save the prompts as UTF-8");
   }

@@ -146,7 +146,7 @@ TEST_F(ComparisonInBrowser, ShowsTheModelsOwnValueUnderThePointer) {
 
   std::smatch values;
   const std::regex line(
-      "<title>pointed L5H6 .* 5 ← .* 4 .*openwork-8m ([0-9.]+) .*openwork-8m ([0-9.]+)</title>");
+      "<title>pointed L5H6 .* 5 ← .* 4 .*openwork-8m ([0-9.]+) .*openwork-8m' ([0-9.]+)</title>");
   ASSERT_TRUE(std::regex_search(shown.dom, values, line)) << shown.dom.substr(0, 2000);
   EXPECT_NEAR(std::stod(values[1]), wanted, 1.0 / 255 + 5e-4);
   EXPECT_EQ(values[1], values[2]) << "one model beside itself";

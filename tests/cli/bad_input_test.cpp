@@ -158,6 +158,23 @@ TEST(BadInput, UnwritableOutput) {
   expect_refusal({"run", "openwork-8m", "x y", "--save", scratch.path().string()}, scratch.path().string());
 }
 
+TEST(BadInput, AnOutputDoesNotReplaceAnInput) {
+  const ScratchFolder scratch;
+  const std::string text = "tests/data/held_out.txt";
+  fs::copy("tests/data/gpt2", scratch.path() / "model", fs::copy_options::recursive);
+  fs::copy(text, scratch / "text.txt");
+  const std::string weights = scratch / "model/model.safetensors", before = read_file(weights);
+  expect_refusal({"run", scratch / "model", "--tokens", "1,2", "--save", weights},
+                 "--save would replace what MODEL reads");
+  expect_refusal({"eval", "openwork-8m", "--json", scratch / "text.txt", "--data", scratch / "text.txt"},
+                 "--json would replace what --data reads");
+  expect_refusal({"stats", "openwork-8m", "--prompts", scratch / "text.txt", "--csv", scratch / "./text.txt"},
+                 "--csv would replace what --prompts reads");
+  EXPECT_EQ(read_file(weights), before);
+  EXPECT_EQ(read_file(scratch / "text.txt"), read_file(text));
+  expect_refusal({"run", "openwork-8m", "x", "--save", "-"}, "only --json writes to standard output");
+}
+
 TEST(BadInput, AFullDiskIsAFailureAndLeavesNothing) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
   expect_refusal({"run", "openwork-8m", "x y", "--quiet", "--json", "/dev/full"}, "/dev/full", 1);

@@ -13,8 +13,8 @@ TEST(Pretrain, LearnsFromNothing) {
   const ScratchFolder scratch;
   write_documents(scratch);
   std::ofstream(scratch / "small.json") << small_config().dump();
-  const ProgramResult result = run_openwork(pretrain(
-      scratch, {"--tokenizer", "models/openwork-8m/tokenizer.json", "--steps", "40", "--lr", "1e-2"}));
+  const ProgramResult result =
+      run_openwork(pretrain(scratch, {"--tokenizer", "openwork-8m", "--steps", "40", "--lr", "1e-2"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto lines = read_lines(scratch / "out/metrics.jsonl");
   EXPECT_GT(lines.front().at("loss").get<double>(), 7.5);

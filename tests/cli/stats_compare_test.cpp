@@ -175,7 +175,7 @@ TEST(Compare, SetsEveryModelBesideTheFirst) {
   EXPECT_EQ(json["tasks"][0]["models"].size(), 3u);
   EXPECT_EQ(json["trace"].size(), 3u);
   EXPECT_THAT(result.out, HasSubstr("openwork-8m-sparse keeps"));
-  EXPECT_THAT(result.out, HasSubstr("openwork-8m keeps 100 % of openwork-8m's attention edges"));
+  EXPECT_THAT(result.out, HasSubstr("openwork-8m' keeps 100 % of openwork-8m's attention edges"));
 }
 
 TEST(Compare, RefusesWhatItCannotCompare) {

@@ -2,6 +2,7 @@
 // held against the model itself.
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "cli/command.h"
 
@@ -143,7 +144,26 @@ TEST(TraceGraphFile, OfSeveralModelsArePrunedToANameEach) {
                   scratch / "t.json"},
                  "two graphs of one model");
   expect_refusal({"trace", "--from-graph", scratch / "a.json", "--graph", scratch / "a.json"},
-                 "written over one that is read");
+                 "--graph would replace what --from-graph reads");
+}
+
+TEST(TraceGraphFile, OfModelsWhoseFoldersShareANameAreTwo) {
+  const ScratchFolder scratch;
+  for (const char* name : {"a", "b"}) {
+    std::filesystem::create_directory(scratch / name);
+    std::filesystem::copy("tests/data/gpt2", scratch.path() / name / "model",
+                          std::filesystem::copy_options::recursive);
+  }
+  const ProgramResult both =
+      run_openwork({"trace", scratch / "a/model", scratch / "b/model", "--tokens", "1,2,3", "--transcoder",
+                    "none", "--transcoder", "none", "--graph", scratch / "both.json"});
+  ASSERT_EQ(both.exit_code, 0) << both.err;
+  std::set<std::string> titles;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
+    if (entry.path().extension() == ".json")
+      titles.insert(read_graph(entry.path().string())["metadata"]["openwork"]["title"]);
+  }
+  EXPECT_EQ(titles, (std::set<std::string>{scratch / "a/model", scratch / "b/model"}));
 }
 
 TEST(TraceGraphFile, IsPackedAndReadPackedWhereItsNameSaysSo) {

@@ -30,7 +30,7 @@ std::vector<std::string> name_folders(const std::vector<std::string>& given,
   std::vector<std::string> folders = given;
   if (!folders.empty() && folders.size() != models.size()) {
     fail_input(fmt::format("{} transcoder folders for {} models", folders.size(), models.size()),
-               "--transcoder", "give one for each model, in their order, or none");
+               "--transcoder", "give one for each model, in their order (none: whole MLPs), or leave it out");
   }
   if (!folders.empty()) {
     std::replace(folders.begin(), folders.end(), std::string("none"), std::string());
