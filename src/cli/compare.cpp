@@ -115,20 +115,22 @@ nlohmann::json record_viewer(const CompareOptions& options, std::vector<TracedMo
 }
 
 // What can be found out before the work is, not after it.
-void settle_options(CompareOptions& options) {
+void settle_options(CompareOptions& options, const CLI::App& verb) {
   if (options.models.empty()) options.models = {kDenseModel, kSparseModel};
   if (options.models.size() < 2)
     fail_input("one model", "command line",
                "name two or more, the dense one first, or none for the built-in pair");
   check_models(options.models);
+  if (options.data.files.empty())
+    refuse_options(verb, {"--context", "--blocks"}, "without --data", "add it, or leave it out");
   if (options.prompt.empty()) fail_input("the prompt is empty", "--prompt", "give at least one token");
   options.settings.seed = options.settings.statistics.seed = options.common.seed;
   options.settings.statistics.interactions = !options.no_interactions;
 }
 
-void run_compare(CompareOptions& options) {
+void run_compare(CompareOptions& options, const CLI::App& verb) {
   apply_common_options(options.common);
-  settle_options(options);
+  settle_options(options, verb);
   TaskComparison tasks(options.tasks, options.task_prompts, options.common.seed);
   TraceComparison traces(options.prompt, options.models, !options.no_trace, options.common.dtype == "fp32");
   const FolderLock lock(options.out, FolderLock::IfHeld::kRefuse);
@@ -224,7 +226,7 @@ void add_compare_verb(CLI::App& app) {
       "  openwork compare\n"
       "  openwork compare smollm2-135m smollm2-135m-sparse --data held_out.txt --blocks 100 --out smollm2\n"
       "  openwork compare dense/ sparse/ --prompt \"The opposite of 'large' is '\" --task copy ioi");
-  verb->callback([options] { run_compare(*options); });
+  verb->callback([options, verb] { run_compare(*options, *verb); });
 }
 
 }  // namespace openwork

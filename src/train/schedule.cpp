@@ -86,9 +86,9 @@ void check_schedule(const Schedule& schedule) {
   check(schedule.rounding, "--compact-share");
   check(schedule.rounding_ramp, "--compact-ramp");
   if (schedule.rounding_ramp > schedule.rounding) {
-    fail_input(
-        fmt::format("a ramp of {} within a share of {}", schedule.rounding_ramp, schedule.rounding),
-        "--compact-ramp", "let it be at most --compact-share: a run must end on the weights that are saved");
+    fail_input(fmt::format("a ramp of {} within a share of {}", schedule.rounding_ramp, schedule.rounding),
+               "--compact-ramp",
+               "let it be at most --compact-share: a run must end on the weights that are saved");
   }
   check_sharpness(schedule.sharpness, "--sharpness");
   check_sharpness(schedule.sharpness_end, "--sharpness-end");

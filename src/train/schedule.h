@@ -26,8 +26,8 @@ struct Schedule {
   double noise_anneal = 0.3;
   double rounding = 0;       // where the result is saved compactly: the last share trains the rounded weights
   double rounding_ramp = 0;  // a share of the run, not of that share
-  double bias_shift = 0;  // added to every gate bias by the end
-  double idle_shift = 0;  // and to every idle score
+  double bias_shift = 0;     // added to every gate bias by the end
+  double idle_shift = 0;     // and to every idle score
   double sharpness = 1, sharpness_end = 1;      // 1, 2 or 4: what the kernels know
   std::optional<double> head_penalty_end = {};  // none: the weight stays
   double target_slack = 0;                      // nats allowed above the target at the full learning rate
@@ -35,7 +35,8 @@ struct Schedule {
   double learning_rate(double progress) const;           // as a share of the peak, 0 to 1
   bool hard_gates(double progress, int64_t step) const;  // of step `step`, at that progress
   bool is_annealing(double progress) const;              // within the share that turns the noise off
-  double rounded_share(double progress) const;  // how far weights are on their way to the rounded ones, 0 to 1
+  double rounded_share(
+      double progress) const;  // how far weights are on their way to the rounded ones, 0 to 1
   double gate_bias_shift(double progress) const;
   double gate_idle_shift(double progress) const;
   double gate_sharpness(double progress) const;

@@ -181,6 +181,8 @@ TEST(Compare, SetsEveryModelBesideTheFirst) {
 TEST(Compare, RefusesWhatItCannotCompare) {
   const ScratchFolder scratch;
   expect_refusal({"compare", "openwork-8m", "--out", scratch / "a"}, "one model");
+  expect_refusal({"compare", "openwork-8m", "openwork-8m", "--context", "64", "--out", scratch / "a"},
+                 "--context without --data");
   expect_refusal({"compare", "openwork-8m", "no-such-model", "--out", scratch / "b", "--quiet", "--task",
                   "none", "--no-interactions"},
                  "no-such-model");
