@@ -46,17 +46,20 @@ TokenPrompts open_prompts(const RunVerbOptions& options, const GivenPrompts& giv
                      config);
 }
 
+// "“The cat sat” (3 tokens)"; without a tokenizer "3 tokens".
+std::string name_prompt(const TokenPrompts& prompts, const std::vector<int64_t>& ids) {
+  std::string text;
+  for (const int64_t id : ids) text += prompts.piece(id);
+  return describe_prompts(prompts.tokenizer ? std::vector{text} : std::vector<std::string>(), 1, ids.size());
+}
+
 // Every prompt with the table of its next tokens.
 nlohmann::json show_tables(const RunVerbOptions& options, const Transformer& model,
                            const TokenPrompts& prompts) {
   nlohmann::json shown = nlohmann::json::array();
   for (const std::vector<int64_t>& ids : prompts.ids) {
-    if (prompts.ids.size() > 1) {
-      std::string text;
-      for (const int64_t id : ids) text += prompts.piece(id);
-      print_result(options.common, fmt::format("prompt {}: {}", shown.size() + 1,
-                                               describe_prompts({std::move(text)}, 1, ids.size())));
-    }
+    if (prompts.ids.size() > 1)
+      print_result(options.common, fmt::format("prompt {}: {}", shown.size() + 1, name_prompt(prompts, ids)));
     const std::vector<NextToken> tokens = likely_tokens(next_logits(model, ids), options.top);
     print_results(options.common, format_next_tokens(tokens, [&](int64_t id) { return prompts.piece(id); }));
     nlohmann::json& one = shown.emplace_back(describe_prompt(prompts, ids));

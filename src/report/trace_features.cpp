@@ -16,8 +16,8 @@ size_t write_trace_features(const std::string& folder, const TracedModel& traced
         "use transcoders with descriptions (openwork transcode --describe) and a model with a tokenizer");
   }
   make_folder(folder);
-  std::set<std::pair<int64_t, int64_t>>
-      written;  // by layer and number: one may be a node at several positions
+  // By layer and number: one feature may be a node at several positions.
+  std::set<std::pair<int64_t, int64_t>> written;
   for (const TraceNode& node : graph.nodes) {
     const FeatureDescription* about = find_description(traced, node);
     if (about == nullptr || !written.emplace(node.layer, node.feature).second) continue;

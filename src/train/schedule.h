@@ -35,8 +35,7 @@ struct Schedule {
   double learning_rate(double progress) const;           // as a share of the peak, 0 to 1
   bool hard_gates(double progress, int64_t step) const;  // of step `step`, at that progress
   bool is_annealing(double progress) const;              // within the share that turns the noise off
-  double rounded_share(
-      double progress) const;  // how far weights are on their way to the rounded ones, 0 to 1
+  double rounded_share(double progress) const;  // of the way from the weights to the rounded ones, 0 to 1
   double gate_bias_shift(double progress) const;
   double gate_idle_shift(double progress) const;
   double gate_sharpness(double progress) const;

@@ -143,6 +143,20 @@ TEST(Run, NeedsNoTokenizerWithTokens) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
+TEST(Run, SaysWhichPromptATableIsOf) {
+  const ScratchFolder scratch;
+  std::ofstream(scratch / "prompts.txt") << "\xEF\xBB\xBF"
+                                         << "a b c\nThe cat\n";  // as some editors save it
+  const ProgramResult run = run_openwork({"run", "openwork-8m", "--prompts", scratch / "prompts.txt"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.out.find("prompt 1: “a b c” (3 tokens)\n"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("prompt 2: “The cat” (2 tokens)\n"), std::string::npos) << run.out;
+  std::ofstream(scratch / "ids.json") << "[[1, 2], [3, 4, 5]]";
+  const ProgramResult ids =
+      run_openwork({"run", "tests/data/gpt2", "--tokens-file", scratch / "ids.json", "--top", "1"});
+  EXPECT_NE(ids.out.find("prompt 2: 3 tokens\n"), std::string::npos) << ids.out << ids.err;
+}
+
 TEST(Run, OpensThePublishedSparseGpt2) {
   const ScratchFolder scratch;
   const auto golden = read_golden("tests/data/sparse_gpt2_published/golden.safetensors");
