@@ -118,7 +118,7 @@ void add_training_options(CLI::App& verb, TrainingOptions& options) {
       ->capture_default_str();
   verb.add_flag("--recompute", options.run.weights.recompute,
                 "keep no layer's activations: compute them again in the backward pass (less memory)");
-  verb.add_option("--weight-decay", loop.adamw.weight_decay, "of matrices")
+  verb.add_option("--weight-decay", loop.adamw.weight_decay, "of matrices other than embeddings")
       ->check(between(0.0, 10.0))
       ->type_name("X")
       ->capture_default_str();

@@ -312,6 +312,26 @@ TEST(SuiteLoss, IsTheHeldOutLossTakenApart) {
   EXPECT_NEAR(total / 40, evaluate_held_out(tiny_model(), source.blocks).nats_per_token, 1e-5);
 }
 
+// Behind every year there is a later one, so one high digit is nearly always right.
+TEST(SuiteTasks, ChanceOfSetsIsThatOfTheBestSingleToken) {
+  const SuiteTest test = make_greater_choice(text_source());
+  EXPECT_GT(test.chance, 0.9);
+  EXPECT_LE(test.chance, 1);
+  bool reached = false;
+  for (int64_t token = 0; token < 8192 && !reached; ++token) {
+    const auto is_right = [&](const SuitePrompt& prompt) {
+      const std::vector<int64_t>& answers = prompt.reads[0].answers;
+      return std::find(answers.begin(), answers.end(), token) != answers.end();
+    };
+    const auto right = std::count_if(test.prompts.begin(), test.prompts.end(), is_right);
+    const double share = static_cast<double>(right) / static_cast<double>(test.prompts.size());
+    EXPECT_LE(share, test.chance);
+    reached = share == test.chance;
+  }
+  EXPECT_TRUE(reached);
+  EXPECT_EQ(make_opposite_choice(text_source()).chance, 0.5);
+}
+
 TEST(SuiteTasks, DrawnTwiceCountsOnce) {
   SuiteSource source = text_source();
   source.prompts = 200;
