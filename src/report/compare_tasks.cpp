@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "report/captions.h"
 #include "report/circuit_json.h"
 #include "report/circuit_record.h"
 
