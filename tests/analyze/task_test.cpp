@@ -154,6 +154,11 @@ TEST_F(TaskTest, ReadsTextsIdsSetsAndPositions) {
   EXPECT_EQ(placed.metric, TaskMetric::kLogitDifference);
   ASSERT_EQ(placed.prompts[0].reads.size(), 2u);
   EXPECT_EQ(placed.prompts[0].reads[1].answers, placed.prompts[0].reads[1].wrongs);
+  // A token beside a set is a set of one.
+  const Task placed_sets = read(
+      R"({"clean": [1, 2, 3], "corrupt": [1, 5, 3], "at": [0, 2], "answer": [[4], [5, 7]], "wrong": [6, [8]]})");
+  EXPECT_EQ(placed_sets.metric, TaskMetric::kProbabilityDifference);
+  EXPECT_EQ(placed_sets.prompts[0].reads[1].answers, (std::vector<int64_t>{5, 7}));
 }
 
 TEST_F(TaskTest, TakesTheFirstPromptsOfAFile) {
@@ -181,6 +186,12 @@ TEST_F(TaskTest, RefusesWhatIsNoTask) {
   EXPECT_THAT(refusal(R"({"clean": [], "corrupt": [], "answer": 4, "wrong": 6})"), HasSubstr("empty"));
   EXPECT_THAT(refusal(R"({"clean": [1], "corrupt": [1], "answer": [], "wrong": [6]})"),
               HasSubstr("empty set"));
+  for (const char* rest :
+       {R"("answer": [4, [5, 6]], "wrong": [7, 8])", R"("answer": [[4], 5], "wrong": [7, 8])",
+        R"("answer": [4, 5], "wrong": [[7], 8])"}) {
+    EXPECT_THAT(refusal(R"({"clean": [1, 2], "corrupt": [1, 2], "at": [0, 1], )" + std::string(rest) + "}"),
+                HasSubstr("single answers and sets of answers are mixed; line 1"));
+  }
   EXPECT_THAT(refusal("[1, 2]"), HasSubstr("not an object"));
   EXPECT_THAT(refusal("{\"clean\": "), HasSubstr("line 1"));
   EXPECT_THAT(refusal(""), HasSubstr("no task"));

@@ -1,7 +1,7 @@
 // A user's task: JSONL, one prompt a line, {"clean", "corrupt", "answer", "wrong"} as texts or lists of token
 // ids. The answer follows the last token; a list of answers is then a set. With "at": [positions whose
-// next-token logits are read] answer and wrong are lists, one entry per position, and each entry may itself
-// be a set.
+// next-token logits are read] answer and wrong are lists, one entry per position, and the entries may
+// themselves be sets, at every position or at none: the two have different metrics.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,6 +92,11 @@ class TaskLine {
   const TaskVocabulary& vocabulary_;
 };
 
+[[noreturn]] void refuse_mixed(const TaskLine& line) {
+  line.refuse("single answers and sets of answers are mixed",
+              "use one kind in a file: a set may have one token, [5]");
+}
+
 // The reads of one line; says whether they compare sets.
 std::vector<TaskRead> read_targets(const TaskLine& line, int64_t length, bool& sets) {
   const json &answer = line.need("answer"), &wrong = line.need("wrong");
@@ -107,9 +112,10 @@ std::vector<TaskRead> read_targets(const TaskLine& line, int64_t length, bool& s
                             positions.size()),
                 "give one answer and one wrong per position");
   std::vector<TaskRead> reads;
-  sets = false;
   for (size_t n = 0; n < positions.size(); ++n) {
-    sets = sets || answer[n].is_array() || wrong[n].is_array();
+    const bool set = answer[n].is_array() || wrong[n].is_array();
+    if (n > 0 && set != sets) refuse_mixed(line);
+    sets = set;
     reads.push_back({positions[n], line.read_set(answer[n], "answer"), line.read_set(wrong[n], "wrong")});
   }
   return reads;
@@ -133,8 +139,7 @@ Task read_task_file(const std::string& path, const TaskVocabulary& vocabulary, i
     bool sets = false;
     prompt.reads = read_targets(line, static_cast<int64_t>(prompt.clean.size()), sets);
     const TaskMetric metric = sets ? TaskMetric::kProbabilityDifference : TaskMetric::kLogitDifference;
-    if (!task.prompts.empty() && metric != task.metric)
-      line.refuse("single answers and sets of answers are mixed", "use one kind in a file");
+    if (!task.prompts.empty() && metric != task.metric) refuse_mixed(line);
     task.metric = metric;
     task.prompts.push_back(std::move(prompt));
   }
