@@ -63,7 +63,10 @@ class Loop {
     if (weights_.plan().gates() > 0) ranks_.broadcast(weights_.gates_of(weights_.masters()));
     share_weights(weights_, ranks_);
     std::optional<MetricsLog> metrics;
-    if (ranks_.is_first()) metrics.emplace(options_.folder / "metrics.jsonl", step_);
+    if (ranks_.is_first()) {
+      metrics.emplace(options_.folder / "metrics.jsonl", step_);
+      runaway_.remember(options_.folder / "metrics.jsonl");
+    }
     Progress bar(options_.name, clock_.total(), clock_.unit());
     interval_start_ = Clock::now();
     clock_.start();

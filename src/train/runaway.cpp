@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "base/median.h"
 
 namespace openwork {
@@ -12,6 +15,15 @@ constexpr double kTimes = 5;
 constexpr int kPatience = 5;  // lines
 
 }  // namespace
+
+void RunawayWatch::remember(const std::filesystem::path& metrics) {
+  std::ifstream file(metrics);
+  for (std::string text; std::getline(file, text);) {
+    const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+    if (line.is_object() && line.contains("gradient_norm") && line["gradient_norm"].is_number())
+      norms_.push_back(line["gradient_norm"]);
+  }
+}
 
 std::optional<std::string> RunawayWatch::watch(double norm, int64_t step) {
   if (warned_) return std::nullopt;

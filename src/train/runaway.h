@@ -2,6 +2,7 @@
 // Seen where a sharp gate's scores grow without end (docs/results/sparsify.md, run i3).
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +11,9 @@ namespace openwork {
 
 class RunawayWatch {
  public:
-  // `norm`: the gradient's, of one line of metrics. Once in a run: a sentence where five lines on end stand above five times
+  // The lines of a run that goes on, out of its metrics.jsonl, so that its usual size is known at once.
+  void remember(const std::filesystem::path& metrics);
+  // `norm`: the gradient's, of one line of metrics. Once: a sentence where five lines on end stand above five times
   // the median of all lines before them.
   std::optional<std::string> watch(double norm, int64_t step);
 

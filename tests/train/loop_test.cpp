@@ -115,6 +115,28 @@ TEST_F(TrainingLoop, AResumedRunEndsAtTheSameBits) {
   }
 }
 
+TEST_F(TrainingLoop, AResumedRunKnowsHowLargeItsGradientsWere) {
+  LoopOptions options = tiny_options(folder_ / "out", 60);
+  options.log_every = 1;
+  TinyRun(folder_).run(options);
+  // As though gradients had been a thousandth of what they are from here on.
+  std::vector<nlohmann::json> lines = read_metrics(folder_ / "out");
+  std::ofstream file(folder_ / "out" / "metrics.jsonl");
+  for (nlohmann::json& line : lines) {
+    line["gradient_norm"] = line["gradient_norm"].get<double>() / 1000;
+    file << line.dump() << "\n";
+  }
+  file.close();
+  options.steps = 70;
+  options.resume = true;
+  set_quiet(false);
+  testing::internal::CaptureStderr();
+  TinyRun(folder_).run(options);
+  set_quiet(true);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("warning: by step 65 gradients have grown"));
+}
+
 // Every option whose state a checkpoint must hold, at once.
 LoopOptions rich_options(const fs::path& folder) {
   LoopOptions options = tiny_options(folder);

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "io/test_files.h"
 
 namespace openwork {
 namespace {
@@ -29,6 +32,17 @@ TEST(RunawayWatch, SaysOnceThatGradientsStayLarge) {
   EXPECT_NE(said->find("by step 204 gradients have grown to 9, 14 times"), std::string::npos) << *said;
   EXPECT_NE(said->find("--weight-decay"), std::string::npos);
   for (int line = 205; line < 400; ++line) EXPECT_FALSE(watch.watch(50, line));
+}
+
+TEST(RunawayWatch, ARunThatGoesOnKnowsTheSizeOfItsLinesBefore) {
+  const TestFolder folder;
+  std::string metrics;
+  for (int line = 0; line < 60; ++line)
+    metrics += nlohmann::json{{"step", line}, {"gradient_norm", settled(line)}}.dump() + "\n";
+  RunawayWatch watch;
+  watch.remember(folder.write("metrics.jsonl", metrics + "{\"step\": 60}\n{\"gradient_n"));
+  for (int line = 60; line < 64; ++line) EXPECT_FALSE(watch.watch(9, line));
+  EXPECT_TRUE(watch.watch(9, 64));
 }
 
 TEST(RunawayWatch, KnowsNoUsualSizeInAFewLines) {
