@@ -45,17 +45,20 @@ std::vector<std::string> short_names(const std::vector<std::string>& models) {
   return names;
 }
 
-std::string title_model(const std::string& model, bool gated) {
-  return short_name(model) + (gated ? " (gated)" : "");
+std::string title_model(const std::string& name, bool gated) {
+  return name + (gated ? " (gated)" : "");
 }
 
 std::string describe_protocol(const nlohmann::json& protocol) {
   std::string text = protocol.at("program").get<std::string>();
-  for (const nlohmann::json& model : protocol.at("models")) {
+  const nlohmann::json& models = protocol.at("models");
+  std::vector<std::string> names;
+  for (const nlohmann::json& model : models) names.push_back(model.at("name"));
+  names = short_names(names);
+  for (size_t n = 0; n < models.size(); ++n) {
     // What tells an adapted model from its base.
-    const nlohmann::json& own = model.contains("adapter") ? model.at("adapter") : model;
-    text += fmt::format("; {} {}", short_name(model.at("name").get<std::string>()),
-                        own.at("sha256").get<std::string>().substr(0, 12));
+    const nlohmann::json& own = models[n].contains("adapter") ? models[n].at("adapter") : models[n];
+    text += fmt::format("; {} {}", names[n], own.at("sha256").get<std::string>().substr(0, 12));
   }
   return text + fmt::format("; {} {}, bos {}, seed {}.", protocol.at("device").get<std::string>(),
                             protocol.at("dtype").get<std::string>(), protocol.at("bos").get<std::string>(),

@@ -11,9 +11,16 @@ std::string short_name(const std::string& model);
 // Of several models, no two alike: those that would share one keep the path they were given by, and a model that is
 // named again gets a mark.
 std::vector<std::string> short_names(const std::vector<std::string>& models);
+// Of records that have a `name`.
+template <typename Model>
+std::vector<std::string> short_names_of(const std::vector<Model>& models) {
+  std::vector<std::string> names;
+  for (const Model& model : models) names.push_back(model.name);
+  return short_names(names);
+}
 
-// The title above a model's part of a figure: its short name, and whether it is gated.
-std::string title_model(const std::string& model, bool gated);
+// The title above a model's part of a figure: its name there (short_names), and whether it is gated.
+std::string title_model(const std::string& name, bool gated);
 
 // "openwork 0.1.0; openwork-8m 3f2a91c04d5e; cpu fp32, bos auto, seed 0.": the line under a figure.
 std::string describe_protocol(const nlohmann::json& protocol);

@@ -101,8 +101,10 @@ draw::HeadGrid make_head_grid(const std::vector<ModelHeads>& models, const Heads
   if (look.scale_high > 0) grid.scale_high = look.scale_high;
   grid.frame_name = look.frame_name;
   const int columns = choose_columns(models, look);
-  for (const ModelHeads& model : models) {
-    draw::HeadBlock block{title_model(model.name, model.gated),
+  const std::vector<std::string> names = short_names_of(models);
+  for (size_t n = 0; n < models.size(); ++n) {
+    const ModelHeads& model = models[n];
+    draw::HeadBlock block{title_model(names[n], model.gated),
                           describe_heads(model, look.needed),
                           columns,
                           {},

@@ -30,8 +30,9 @@ draw::ScatterMatrix make_scatter_matrix(const std::vector<HeadScatter>& models, 
       "correlation, and Spearman's (ρ). "
       "Histograms count pairs, logarithmically. " +
       protocol;
-  for (const HeadScatter& model : models)
-    matrix.blocks.push_back(make_scatter_block(model, title_model(model.name, model.gated)));
+  const std::vector<std::string> names = short_names_of(models);
+  for (size_t n = 0; n < models.size(); ++n)
+    matrix.blocks.push_back(make_scatter_block(models[n], title_model(names[n], models[n].gated)));
   return matrix;
 }
 

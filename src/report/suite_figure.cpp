@@ -34,11 +34,11 @@ draw::Figure draw_axis_test(const std::vector<SuiteModel>& models, const SuiteTe
   chart.y_name = test.is_accuracy ? "accuracy" : "nats per token";
   if (test.is_accuracy) chart.y_low = 0, chart.y_high = 1;
   if (test.chance > 0) chart.marks.push_back({.x = {}, .y = test.chance, .label = "chance"});
+  const std::vector<std::string> names = short_names_of(models);
   for (size_t n = 0; n < models.size(); ++n) {
     const SuiteTestResult* result = find_result(models[n], test.name);
     if (!result) continue;
-    draw::Line line{
-        .name = short_name(models[n].name), .colour = suite_colour(n, models.size()), .dots = true};
+    draw::Line line{.name = names[n], .colour = suite_colour(n, models.size()), .dots = true};
     for (const SuiteBinResult& bin : result->bins) {
       line.x.push_back(bin.at), line.y.push_back(bin.mean);
       line.low.push_back(bin.interval.low), line.high.push_back(bin.interval.high);

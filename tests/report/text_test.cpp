@@ -6,7 +6,10 @@
 #include "report/circuit_text.h"
 #include "report/comparison_sections.h"
 #include "report/evaluation_text.h"
+#include "report/heads_figure.h"
 #include "report/next_tokens_text.h"
+#include "report/scatter_figure.h"
+#include "report/suite_figure.h"
 #include "report/suite_text.h"
 #include "report/trace_files.h"
 #include "report/trace_prompts_text.h"
@@ -122,6 +125,47 @@ TEST(Captions, CountOneAsOne) {
   HeadsByPrompt one;
   one.prompts.resize(1);
   EXPECT_THAT(format_mean(one, 0.8), testing::EndsWith(", 1 prompt"));
+}
+
+// Two folders that are there and have one last name.
+const std::vector<std::string> kAlike = {"src/text", "tests/text"};
+
+TEST(Captions, KeepModelsOfOneFolderNameApart) {
+  nlohmann::json protocol = {{"program", "openwork"}, {"device", "cpu"}, {"dtype", "fp32"},
+                             {"bos", "auto"},         {"seed", 0},       {"models", nlohmann::json::array()}};
+  for (const std::string& name : kAlike)
+    protocol["models"].push_back({{"name", name}, {"sha256", "0123456789abcdef"}});
+  EXPECT_THAT(describe_protocol(protocol),
+              HasSubstr("; src/text 0123456789ab; tests/text 0123456789ab; cpu"));
+  protocol["models"].erase(1);
+  EXPECT_THAT(describe_protocol(protocol), HasSubstr("; text 0123456789ab; cpu"));
+
+  std::vector<ModelHeads> heads(2);
+  std::vector<HeadScatter> scatters(2);
+  for (size_t n = 0; n < 2; ++n) heads[n].name = scatters[n].name = kAlike[n];
+  heads[1].gated = scatters[1].gated = true;
+  HeadsLook look;
+  look.columns = 2;
+  const draw::HeadGrid grid = make_head_grid(heads, look, {});
+  const draw::ScatterMatrix matrix = make_scatter_matrix(scatters, "", "");
+  for (const auto& [first, second] : {std::pair(grid.blocks[0].title, grid.blocks[1].title),
+                                      std::pair(matrix.blocks[0].title, matrix.blocks[1].title)}) {
+    EXPECT_EQ(first, "src/text");
+    EXPECT_EQ(second, "tests/text (gated)");
+  }
+}
+
+TEST(SuiteFigure, KeepsModelsOfOneFolderNameApart) {
+  std::vector<SuiteModel> models = {suite_of(kAlike[0], "8"), suite_of(kAlike[1], "8")};
+  for (SuiteModel& model : models) {
+    model.tests[0].axis = "distance";
+    model.tests[0].bins[0].at = 8;
+  }
+  const auto render = [&] { return render_figure(draw_suite(models, ""), draw::Format::kPng); };
+  const std::string apart = render();
+  EXPECT_TRUE(render() == apart);
+  models[1].name = kAlike[0];
+  EXPECT_FALSE(render() == apart) << "the legend says which is which";
 }
 
 TEST(NextTokensText, NumbersTheRowsFromOne) {
