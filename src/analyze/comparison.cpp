@@ -132,7 +132,7 @@ TokenBlocks read_loss_blocks(const LossData& data, const std::vector<std::string
     fail_input(fmt::format("--context {}", context), "compare",
                fmt::format("the model's context is {}", config.context));
   }
-  return read_blocks({data.files.begin(), data.files.end()}, tokenizer, end_of_text, context, data.blocks);
+  return read_blocks({data.files.begin(), data.files.end()}, &tokenizer, end_of_text, context, data.blocks);
 }
 
 TokenBlocks blocks_of_texts(const std::vector<std::string>& texts, const Tokenizer& tokenizer,

@@ -211,7 +211,7 @@ Evaluation evaluate_held_out(const Transformer& model, const TokenBlocks& blocks
   return result;
 }
 
-TokenBlocks read_held_out(const std::vector<std::string>& files, const Tokenizer& tokenizer,
+TokenBlocks read_held_out(const std::vector<std::string>& files, const Tokenizer* tokenizer,
                           int32_t end_of_text, const ModelConfig& config, const std::string& name,
                           int64_t context, int64_t blocks) {
   if (context == 0) context = std::min<int64_t>(config.context, 1024);
@@ -222,7 +222,8 @@ TokenBlocks read_held_out(const std::vector<std::string>& files, const Tokenizer
   TokenBlocks read = read_blocks({files.begin(), files.end()}, tokenizer, end_of_text, context, blocks);
   for (const int32_t token : read.tokens) {
     if (token >= 0 && token < config.vocabulary) continue;
-    fail_input(fmt::format("token id {}", token), name, "the tokenizer and the model do not belong together");
+    fail_input(fmt::format("token id {}", token), name,
+               fmt::format("the {} and the model do not belong together", tokenizer ? "tokenizer" : "shard"));
   }
   return read;
 }

@@ -26,8 +26,8 @@ Evaluation evaluate_held_out(const Transformer& model, const TokenBlocks& blocks
 
 // Files as blocks of a model's own tokens, of `context` tokens (0: the model's, at most 1024), `blocks` at
 // most (0: all). Fails where the model's context is shorter, or the tokenizer is another model's; `name` is
-// the model's.
-TokenBlocks read_held_out(const std::vector<std::string>& files, const Tokenizer& tokenizer,
+// the model's. A null tokenizer: files are token shards.
+TokenBlocks read_held_out(const std::vector<std::string>& files, const Tokenizer* tokenizer,
                           int32_t end_of_text, const ModelConfig& config, const std::string& name,
                           int64_t context, int64_t blocks);
 

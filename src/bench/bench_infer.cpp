@@ -35,7 +35,7 @@ Tensor read_prompt_text(const BenchSettings& settings, const ModelConfig& config
   if (!settings.data.empty()) {
     const int32_t end =
         tokenizer.end_of_text_id().value_or(static_cast<int32_t>(config.end_token.value_or(0)));
-    const TokenBlocks blocks = read_blocks({settings.data}, tokenizer, end, count, 1);
+    const TokenBlocks blocks = read_blocks({settings.data}, &tokenizer, end, count, 1);
     tokens.assign(blocks.tokens.begin(), blocks.tokens.begin() + count);
   }
   std::string joined;

@@ -27,12 +27,13 @@ Evaluation evaluate_model(const EvalOptions& options, const std::string& name, s
                           Ranks& ranks) {
   const Transformer model = open_model(name, options.common);
   device = model.device().str();
-  const Tokenizer tokenizer = open_tokenizer(name);
+  const std::optional<Tokenizer> tokenizer = open_text_tokenizer(options.text, name);
   const TokenBlocks blocks = open_held_out(options.text, name, model.config(), tokenizer);
   HeldOutOptions measure;
   measure.seed = options.common.seed;
-  measure.prompts = encode_sample_prompts(tokenizer, beginning_tokens(tokenizer, options.common),
-                                          model.config().context, model.config().vocabulary);
+  if (tokenizer)
+    measure.prompts = encode_sample_prompts(*tokenizer, beginning_tokens(*tokenizer, options.common),
+                                            model.config().context, model.config().vocabulary);
   measure.ranks = &ranks;
   Progress progress("eval " + name, static_cast<uint64_t>(blocks.count), " blocks");
   measure.advance = [&](int64_t count) { progress.advance(static_cast<uint64_t>(count)); };

@@ -39,7 +39,7 @@ void run_prune(PruneOptions& options) {
     fail_input("a task, but heads are chosen by their edges", "--task", "add --by effect");
   NewFolder folder(options.out);
   const Transformer model = open_model(options.model, options.common);
-  const Tokenizer tokenizer = open_tokenizer(options.model);
+  const std::optional<Tokenizer> tokenizer = open_text_tokenizer(options.text, options.model);
   check_settings(options.settings, model.config(), options.model);
   const TokenBlocks blocks = open_held_out(options.text, options.model, model.config(), tokenizer);
   PruneRequest request{.model = options.model,

@@ -195,7 +195,7 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
   RunOptions& run = options.run;
   const PreparedData data = share_data(options, tokenizer, end_of_text, vocabulary);
   const TokenBlocks blocks =
-      read_blocks({data.held_out}, tokenizer, end_of_text, options.context, options.held_out_blocks);
+      read_blocks({data.held_out}, &tokenizer, end_of_text, options.context, options.held_out_blocks);
   Batches batches(data.train, options.context, run.loop.seed);
   run.data = data.description.value("content", "");
   HeldOutOptions measure;

@@ -94,7 +94,7 @@ void run_transcode(TranscodeVerb& options) {
   settle_transcode_options(options, config);
   const int32_t end = end_of_text(tokenizer, config);
   const PreparedData data = share_data(options.training, tokenizer, end, config.vocabulary);
-  const TokenBlocks blocks = read_blocks({data.held_out}, tokenizer, end, options.training.context,
+  const TokenBlocks blocks = read_blocks({data.held_out}, &tokenizer, end, options.training.context,
                                          options.training.held_out_blocks);
   LoopResult training;
   const Transcoders trained = train(options, data, training);
@@ -123,7 +123,7 @@ void run_measure(TranscodeVerb& options) {
   const ModelConfig config = load_config(locate_model(training.run.model).path);
   const Tokenizer tokenizer = open_tokenizer(training.run.model);
   const int64_t context = training.context > 0 ? training.context : std::min<int64_t>(config.context, 1024);
-  const TokenBlocks blocks = read_blocks({training.data.begin(), training.data.end()}, tokenizer,
+  const TokenBlocks blocks = read_blocks({training.data.begin(), training.data.end()}, &tokenizer,
                                          end_of_text(tokenizer, config), context, training.held_out_blocks);
   const TranscoderQuality quality =
       measure_saved(options, options.measure, blocks, tokenizer, options.describe.value_or(0));

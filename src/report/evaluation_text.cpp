@@ -12,9 +12,10 @@ std::string format_evaluation_header() {
 }
 
 std::vector<std::string> format_evaluation(const std::string& name, const Evaluation& result) {
+  const std::string bits = result.bits_per_byte > 0 ? fmt::format("{:.4f}", result.bits_per_byte) : "-";
   std::vector<std::string> lines = {
-      fmt::format("{:<24} {:>8.4f} {:<16} {:>8.4f} {:>9.3f} % {:>6} {:>7} {:>9} {:>6}", name,
-                  result.nats_per_token, interval_text({result.low, result.high}, 4), result.bits_per_byte,
+      fmt::format("{:<24} {:>8.4f} {:<16} {:>8} {:>9.3f} % {:>6} {:>7} {:>9} {:>6}", name,
+                  result.nats_per_token, interval_text({result.low, result.high}, 4), bits,
                   100 * result.kept_edges, result.open_heads, result.closed_heads, result.tokens,
                   result.documents),
       "  kept: " + describe_short_texts(result)};

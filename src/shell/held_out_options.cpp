@@ -1,6 +1,9 @@
 #include "shell/held_out_options.h"
 
+#include <algorithm>
+
 #include "shell/open.h"
+#include "text/token_shard.h"
 
 namespace openwork {
 
@@ -14,9 +17,15 @@ void add_block_options(CLI::App& verb, HeldOutText& options) {
       ->type_name("N");
 }
 
+std::optional<Tokenizer> open_text_tokenizer(const HeldOutText& options, const std::string& name) {
+  const bool all_tokens = std::all_of(options.data.begin(), options.data.end(), is_token_shard);
+  return all_tokens ? find_tokenizer(name) : open_tokenizer(name);
+}
+
 TokenBlocks open_held_out(const HeldOutText& options, const std::string& name, const ModelConfig& config,
-                          const Tokenizer& tokenizer) {
-  return read_held_out(options.data, tokenizer, end_of_text(tokenizer, config), config, name, options.context,
+                          const std::optional<Tokenizer>& tokenizer) {
+  const int32_t end = tokenizer ? end_of_text(*tokenizer, config) : 0;
+  return read_held_out(options.data, tokenizer ? &*tokenizer : nullptr, end, config, name, options.context,
                        options.blocks);
 }
 

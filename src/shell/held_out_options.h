@@ -1,5 +1,6 @@
 // Held-out text and how much of it: what eval and prune measure on.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,11 @@ struct HeldOutText {
 
 void add_block_options(CLI::App& verb, HeldOutText& options);  // --context, --blocks
 
+// The tokenizer of the model `name`; where all data are token shards it may have none.
+std::optional<Tokenizer> open_text_tokenizer(const HeldOutText& options, const std::string& name);
+
 // The text as blocks of this model's own tokens.
 TokenBlocks open_held_out(const HeldOutText& options, const std::string& name, const ModelConfig& config,
-                          const Tokenizer& tokenizer);
+                          const std::optional<Tokenizer>& tokenizer);
 
 }  // namespace openwork

@@ -29,8 +29,9 @@ struct TokenDocument {
   uint64_t hash = 0;            // of its text: decides held-out membership, stable across machines
 };
 
-// The same, tokenised on all cores, in order; token shards are read as they are.
-void for_each_token_document(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
+// The same, tokenised on all cores, in order; token shards are read as they are. A null tokenizer: shards alone can be
+// read, each with its own end-of-text token, and nothing says whether their tokens are the model's.
+void for_each_token_document(const std::vector<std::filesystem::path>& files, const Tokenizer* tokenizer,
                              int32_t end_of_text, const std::function<bool(TokenDocument&&)>& visit);
 
 // The hash of a document's text: FNV-1a over its bytes, then mixed so that every bit depends on every byte.
@@ -50,11 +51,12 @@ struct TokenBlocks {
   std::vector<int32_t> tokens;    // [count * context + 1]
   std::vector<int32_t> document;  // document of each token, same length: a prediction belongs to its target's
   std::vector<uint32_t> bytes;    // UTF-8 bytes of text behind each token, same length; over a document they
-                                  // sum to its text's, and its end-of-text token has 0
+                                  // sum to its text's, and its end-of-text token has 0; shared evenly, or 0
+                                  // where a shard does not say, without a tokenizer
 };
 
 // At most max_blocks blocks (0: all of them). Fails where the files hold no whole block.
-TokenBlocks read_blocks(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
+TokenBlocks read_blocks(const std::vector<std::filesystem::path>& files, const Tokenizer* tokenizer,
                         int32_t end_of_text, int64_t context, int64_t max_blocks);
 
 }  // namespace openwork

@@ -1,4 +1,4 @@
-// Text that lies in a file packed, and is held whole: descriptions of features, graphs (.json.zst). What a small file may unpack
+// Text that lies in a file packed, and is held whole: descriptions of features, graphs (.json.zst), prompts, tasks. What a small file may unpack
 // to is limited, so that none takes all memory.
 #pragma once
 #include <filesystem>

@@ -7,24 +7,10 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "io/json.h"
-#include "text/byte_source.h"
+#include "text/packed_text.h"
 
 namespace openwork {
 namespace {
-
-constexpr size_t kLargestFile = size_t{1} << 28;  // prompts, not a corpus
-
-std::string read_all(const std::filesystem::path& path) {
-  const std::unique_ptr<ByteSource> source = open_byte_source(path);
-  std::string text;
-  std::string buffer(1 << 16, '\0');
-  while (const size_t count = source->read(buffer.data(), buffer.size())) {
-    text.append(buffer, 0, count);
-    if (text.size() > kLargestFile)
-      fail_input("more than 256 MB of prompts", path.string(), "give fewer prompts");
-  }
-  return text;
-}
 
 std::string read_json_prompt(std::string_view line, const std::string& where) {
   const nlohmann::json value = parse_json(line, where);
@@ -38,7 +24,7 @@ std::string read_json_prompt(std::string_view line, const std::string& where) {
 }  // namespace
 
 PromptFileLines read_prompt_file_lines(const std::filesystem::path& path) {
-  std::string text = read_all(path);
+  std::string text = unpack_text(path);
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // the byte-order mark of some editors
   if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
     fail_input(fmt::format("invalid UTF-8 at byte {}", bad), path.string(), "save the prompts as UTF-8");

@@ -11,8 +11,8 @@
 namespace openwork {
 
 // One prompt per line of a text file, or per line of JSONL ("text", "prompt" or "clean"); packed as .xz or
-// .zst too. Empty lines are passed over. Fails on invalid UTF-8 and where there is no prompt, naming file and
-// line.
+// .zst too (text/packed_text.h has the limit). Empty lines are passed over. Fails on invalid UTF-8 and where
+// there is no prompt, naming file and line.
 std::vector<std::string> read_prompt_file(const std::filesystem::path& path);
 
 // The same file's lines as they stand, for those who read more than the prompt out of JSONL.

@@ -92,14 +92,15 @@ TokenDocument tokenize_document(std::string_view text, const Tokenizer& tokenize
   return document;
 }
 
-bool read_text_file(const fs::path& file, const Tokenizer& tokenizer, int32_t end_of_text,
+bool read_text_file(const fs::path& file, const Tokenizer* tokenizer, int32_t end_of_text,
                     const std::function<bool(TokenDocument&&)>& visit) {
+  if (!tokenizer) fail_input("a text, and the model has no tokenizer", file.string(), "give token shards");
   BatchReader reader(file);
   Batch batch;
   while (reader.take(batch)) {
     std::vector<TokenDocument> documents(batch.size());
     parallel_for(batch.size(),
-                 [&](size_t i) { documents[i] = tokenize_document(batch[i], tokenizer, end_of_text); });
+                 [&](size_t i) { documents[i] = tokenize_document(batch[i], *tokenizer, end_of_text); });
     for (TokenDocument& document : documents)
       if (!visit(std::move(document))) return false;
   }
@@ -108,14 +109,18 @@ bool read_text_file(const fs::path& file, const Tokenizer& tokenizer, int32_t en
 
 // Adds a document's tokens to the stream. Where a tokenizer changes its text (a normaliser) or drops bytes,
 // the pieces do not add up to it: the difference is put right from the last token on, so that the sum is.
-void append_document(const TokenDocument& document, int32_t number, const Tokenizer& tokenizer,
+void append_document(const TokenDocument& document, int32_t number, const Tokenizer* tokenizer,
                      TokenBlocks& blocks) {
-  const size_t first = blocks.tokens.size();
+  const size_t first = blocks.tokens.size(), text = document.tokens.size() - 1;
+  const auto bytes_of = [&](size_t n) -> size_t {
+    if (n == text) return 0;  // the end-of-text token
+    if (tokenizer) return tokenizer->piece(document.tokens[n]).size();
+    return document.bytes * (n + 1) / text - document.bytes * n / text;  // an even share
+  };
   int64_t missing = static_cast<int64_t>(document.bytes);
-  for (const int32_t token : document.tokens) {
-    const bool is_end = blocks.tokens.size() - first + 1 == document.tokens.size();
-    const size_t bytes = is_end ? 0 : tokenizer.piece(token).size();
-    blocks.tokens.push_back(token);
+  for (size_t n = 0; n < document.tokens.size(); ++n) {
+    const size_t bytes = bytes_of(n);
+    blocks.tokens.push_back(document.tokens[n]);
     blocks.document.push_back(number);
     blocks.bytes.push_back(static_cast<uint32_t>(bytes));
     missing -= static_cast<int64_t>(bytes);
@@ -130,7 +135,7 @@ void append_document(const TokenDocument& document, int32_t number, const Tokeni
 
 }  // namespace
 
-void for_each_token_document(const std::vector<fs::path>& files, const Tokenizer& tokenizer,
+void for_each_token_document(const std::vector<fs::path>& files, const Tokenizer* tokenizer,
                              int32_t end_of_text, const std::function<bool(TokenDocument&&)>& visit) {
   for (const fs::path& file : files) {
     const auto read = is_token_shard(file) ? read_token_shard : read_text_file;
@@ -138,7 +143,7 @@ void for_each_token_document(const std::vector<fs::path>& files, const Tokenizer
   }
 }
 
-TokenBlocks read_blocks(const std::vector<fs::path>& files, const Tokenizer& tokenizer, int32_t end_of_text,
+TokenBlocks read_blocks(const std::vector<fs::path>& files, const Tokenizer* tokenizer, int32_t end_of_text,
                         int64_t context, int64_t max_blocks) {
   if (context < 1) fail_input(fmt::format("a context of {} tokens", context), "--context", "give at least 1");
   TokenBlocks blocks;

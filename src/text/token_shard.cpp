@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kFormat = "openwork.tokens";
 constexpr const char* kShardAdvice = "make the shard again from its text";
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;  // of a document: more, or less than none, is no count
 
 template <typename Number>
 Number number_at(const TensorEntry& entry, size_t at) {
@@ -126,6 +128,9 @@ TokenDocument read_document(const Shard& shard, size_t at, int32_t vocabulary) {
     document.tokens.push_back(static_cast<int32_t>(token));
   }
   document.bytes = shard.bytes(at);
+  if (document.bytes > kMostBytes)
+    fail_input(fmt::format("document {} is said to have {} bytes", at, document.bytes), shard.name(),
+               kShardAdvice);
   document.hash = shard.has_hashes() ? shard.hash(at)
                                      : hash_document({reinterpret_cast<const char*>(document.tokens.data()),
                                                       document.tokens.size() * sizeof(int32_t)});
@@ -229,17 +234,18 @@ void write_token_shard(const fs::path& path, const std::vector<TokenDocument>& d
   writer.write(path);
 }
 
-bool read_token_shard(const fs::path& path, const Tokenizer& tokenizer, int32_t end_of_text,
+bool read_token_shard(const fs::path& path, const Tokenizer* tokenizer, int32_t end_of_text,
                       const std::function<bool(TokenDocument&&)>& visit) {
   const Shard shard(path);
-  if (shard.end_of_text() != end_of_text)
-    fail_input(fmt::format("the shard's end-of-text token is {}, the tokenizer's is {}", shard.end_of_text(),
-                           end_of_text),
+  const int64_t end = shard.end_of_text();
+  if (tokenizer && end != end_of_text)
+    fail_input(fmt::format("the shard's end-of-text token is {}, the tokenizer's is {}", end, end_of_text),
                shard.name(), "use the tokenizer that the shard was made with");
-  check_tokenizer(shard, tokenizer);
+  if (tokenizer) check_tokenizer(shard, *tokenizer);
+  const int32_t vocabulary = tokenizer ? tokenizer->size() : std::numeric_limits<int32_t>::max();
   for (size_t at = 0; at < shard.documents(); ++at) {
-    TokenDocument document = read_document(shard, at, tokenizer.size());
-    if (document.tokens.empty() || document.tokens.back() != end_of_text)
+    TokenDocument document = read_document(shard, at, vocabulary);
+    if (document.tokens.empty() || document.tokens.back() != end)
       fail_input(fmt::format("document {} does not end with the end-of-text token", at), shard.name(),
                  kShardAdvice);
     if (!visit(std::move(document))) return false;

@@ -43,8 +43,9 @@ void write_token_shard(const std::filesystem::path& path, const std::vector<Toke
                        const Tokenizer& tokenizer, int32_t end_of_text);
 
 // Visits the documents in order; false when visit asked to stop. Fails where the shard is of another
-// tokenizer, lies about its sizes, or holds a token that the tokenizer does not have.
-bool read_token_shard(const std::filesystem::path& path, const Tokenizer& tokenizer, int32_t end_of_text,
+// tokenizer, lies about its sizes, or holds a token that the tokenizer does not have. A null tokenizer: its
+// end-of-text token is the shard's own, and the tokens are the caller's to check.
+bool read_token_shard(const std::filesystem::path& path, const Tokenizer* tokenizer, int32_t end_of_text,
                       const std::function<bool(TokenDocument&&)>& visit);
 
 }  // namespace openwork

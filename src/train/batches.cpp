@@ -114,7 +114,7 @@ class ShardMaker {
 
   // First the held-out file, so that its documents are known when the training files come by.
   void read_held_out_file(HeldOutRule& rule) {
-    for_each_token_document({rule.file}, tokenizer_, end_of_text_, [&](TokenDocument&& document) {
+    for_each_token_document({rule.file}, &tokenizer_, end_of_text_, [&](TokenDocument&& document) {
       rule.hashes.insert(document.hash);
       add(document, held_out_, held_out_tokens_);
       return true;
@@ -123,7 +123,7 @@ class ShardMaker {
 
   void read_files(const DataOptions& options, const HeldOutRule& rule) {
     Progress progress("tokenise", 0, " tokens");
-    for_each_token_document(options.files, tokenizer_, end_of_text_, [&](TokenDocument&& document) {
+    for_each_token_document(options.files, &tokenizer_, end_of_text_, [&](TokenDocument&& document) {
       if (!rule.holds(document.hash)) {
         add(document, train_, train_tokens_);
       } else if (rule.file.empty()) {

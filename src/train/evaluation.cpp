@@ -60,7 +60,7 @@ json to_json(const Evaluation& e) {
   for (const HeadPlace& head : e.fullest_heads()) half.push_back(head.name());
   return {{"nats_per_token", e.nats_per_token},
           {"interval", interval_json({e.low, e.high})},
-          {"bits_per_byte", e.bits_per_byte},
+          {"bits_per_byte", e.bits_per_byte > 0 ? json(e.bits_per_byte) : json()},
           {"kept_edges", e.kept_edges},
           {"kept_edges_by_row", by_row},
           {"prompt_kept_edges", or_null(e.prompt_kept_edges)},
@@ -81,7 +81,7 @@ Evaluation evaluation_from_json(const json& j) {
   e.nats_per_token = j.at("nats_per_token");
   const Interval interval = interval_from_json(j.at("interval"));
   e.low = interval.low, e.high = interval.high;
-  e.bits_per_byte = j.at("bits_per_byte"), e.kept_edges = j.at("kept_edges");
+  e.bits_per_byte = optional_number(j, "bits_per_byte").value_or(0), e.kept_edges = j.at("kept_edges");
   const json& by_row = j.at("kept_edges_by_row");
   for (size_t n = 0; n < kRowRanges.size(); ++n)
     e.kept_edges_by_row[n] = optional_number(by_row, kRowRanges[n].name);

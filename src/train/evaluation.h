@@ -29,7 +29,7 @@ inline constexpr std::array<RowRange, 4> kRowRanges = {{{"1-8", 1, 8},
 
 struct Evaluation {
   double nats_per_token = 0, low = 0, high = 0;  // 95 % interval, documents resampled
-  double bits_per_byte = 0;
+  double bits_per_byte = 0;                      // 0 where nothing says how many bytes the text had
   double kept_edges = 1;  // share of all causal pairs of all heads; 1 for a dense model
   // The same in some rows of a block alone; nothing where it has no such row.
   std::array<std::optional<double>, kRowRanges.size()> kept_edges_by_row = {};

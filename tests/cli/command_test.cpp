@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "io/safetensors.h"
 #include "model/golden.h"
 
 namespace openwork {
@@ -205,6 +206,49 @@ TEST(Eval, GivesLossIntervalAndProtocol) {
   EXPECT_EQ(model["heads"].size(), 8u);
   EXPECT_GT(model["bits_per_byte"].get<double>(), 0.8);
   EXPECT_EQ(result.json()["protocol"]["data"][0]["file"], "held_out.txt");
+}
+
+// Documents of 40 tokens below 97, as a shard; with how many bytes each has, or without.
+std::string write_shard(const ScratchFolder& scratch, const std::string& name, bool with_bytes) {
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> starts, bytes;
+  for (int32_t n = 0; n < 400; ++n) {
+    if (n % 40 == 0) starts.push_back(n), bytes.push_back(117);
+    tokens.push_back(n % 40 == 39 ? 0 : 1 + (n * 31) % 96);
+  }
+  std::vector<OutputTensor> tensors = {{"tokens", DType::kI32, {400}, bytes_of(tokens)},
+                                       {"document_starts", DType::kI64, {10}, bytes_of(starts)}};
+  if (with_bytes) tensors.push_back({"document_bytes", DType::kI64, {10}, bytes_of(bytes)});
+  write_safetensors(scratch / name, tensors,
+                    {{"format", "openwork.tokens"}, {"version", "1"}, {"end_of_text", "0"}});
+  return scratch / name;
+}
+
+TEST(Eval, OfTokenShardsNeedsNoTokenizer) {
+  const ScratchFolder scratch;
+  const std::string shard = write_shard(scratch, "tokens", true), bare = write_shard(scratch, "bare", false);
+  const auto evaluate = [](const std::string& data) {
+    const ProgramResult result = run_openwork(
+        {"eval", "tests/data/gpt2", "--data", data, "--context", "32", "--threads", "1", "--json", "-"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.json()["models"][0];
+  };
+  const nlohmann::json model = evaluate(shard);
+  EXPECT_EQ(model["documents"], 10);
+  EXPECT_NEAR(model["bits_per_byte"].get<double>(),
+              model["nats_per_token"].get<double>() / std::log(2.0) * 40 / 117, 0.05);
+  EXPECT_TRUE(model["prompt_kept_edges"].is_null()) << "there are no prompts without a tokenizer";
+  EXPECT_TRUE(evaluate(bare)["bits_per_byte"].is_null());
+  EXPECT_EQ(evaluate(bare)["nats_per_token"], model["nats_per_token"]);
+  expect_refusal({"eval", "tests/data/gpt2", "--data", shard, "tests/data/held_out.txt"},
+                 "the model has no tokenizer.json");
+
+  const ProgramResult pruned =
+      run_openwork({"prune", "tests/data/gpt2", "--data", shard, "--context", "32", "--by", "effect",
+                    "--keep", "6", "--out", scratch / "pruned", "--json", "-"});
+  ASSERT_EQ(pruned.exit_code, 0) << pruned.err;
+  EXPECT_EQ(pruned.json()["before"]["nats_per_token"], model["nats_per_token"]);
+  EXPECT_EQ(pruned.json()["heads"][1], 6);
 }
 
 TEST(Eval, SaysWhatIsKeptWhereTextsAreShort) {

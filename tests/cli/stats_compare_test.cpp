@@ -84,6 +84,16 @@ TEST(Stats, CountsTheGatesOfAGatedModel) {
   EXPECT_LT(least, 1);
 }
 
+TEST(Stats, SaysOfEachModelHowManyTokensWereRepeated) {
+  const ProgramResult result =
+      run_openwork({"stats", "tests/data/gpt2", "tests/data/sparse_gpt2_published", "--tokens", "3,1,4,1,5",
+                    "--repeat", "100", "--no-interactions", "--threads", "1", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json json = result.json();
+  EXPECT_EQ(json["protocol"]["repeat"]["tokens"], 100) << "as asked for";
+  EXPECT_EQ(json["models"][0]["repeat_length"], 32) << "half its context";
+}
+
 TEST(Stats, RefusesWhatItCannotMeasure) {
   const ScratchFolder scratch;
   std::ofstream(scratch / "empty.txt") << "\n\n";

@@ -21,14 +21,14 @@ void read_input(const std::filesystem::path& file) {
   }
   if (bytes >= kMostBytes) return;
   size_t count = 0;
-  for_each_token_document({file}, small_tokenizer(), 0, [&](TokenDocument&& document) {
+  for_each_token_document({file}, &small_tokenizer(), 0, [&](TokenDocument&& document) {
     if (document.tokens.empty() || document.tokens.back() != 0) std::abort();
     if (count < seen.size() && seen[count] != std::pair(document.bytes, document.hash)) std::abort();
     ++count;
     return true;
   });
   if (!seen.empty() && count != seen.size()) std::abort();
-  const TokenBlocks blocks = read_blocks({file}, small_tokenizer(), 0, 3, 5);
+  const TokenBlocks blocks = read_blocks({file}, &small_tokenizer(), 0, 3, 5);
   if (blocks.count < 1 || blocks.count > 5 ||
       blocks.tokens.size() != static_cast<size_t>(blocks.count * 3 + 1))
     std::abort();

@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "io/safetensors.h"
+#include "text/prompt_file.h"
 #include "text/text_files.h"
 #include "text/token_shard.h"
 
@@ -41,7 +42,7 @@ std::vector<std::string> documents_of(const std::vector<fs::path>& files) {
 
 std::vector<TokenDocument> token_documents_of(const std::vector<fs::path>& files) {
   std::vector<TokenDocument> documents;
-  for_each_token_document(files, small_tokenizer(), 0, [&](TokenDocument&& document) {
+  for_each_token_document(files, &small_tokenizer(), 0, [&](TokenDocument&& document) {
     documents.push_back(std::move(document));
     return true;
   });
@@ -99,7 +100,7 @@ TEST(Documents, StopsWhenAskedTo) {
   for_each_document({file, file}, [&](std::string_view) { return ++seen < 2; });
   EXPECT_EQ(seen, 2);
   seen = 0;
-  for_each_token_document({file, file}, small_tokenizer(), 0, [&](TokenDocument&&) { return ++seen < 2; });
+  for_each_token_document({file, file}, &small_tokenizer(), 0, [&](TokenDocument&&) { return ++seen < 2; });
   EXPECT_EQ(seen, 2);
 }
 
@@ -219,6 +220,7 @@ TEST(TokenShards, RefuseWhatDoesNotAddUp) {
   refused("document 0 starts at token 1", [](RawShard& s) { s.starts[0] = 1; });
   refused("ends before it starts", [](RawShard& s) { s.starts = {0, 5, 3}, s.bytes = {1, 1, 1}; });
   refused("document_bytes has 1 numbers for 2", [](RawShard& s) { s.bytes.pop_back(); });
+  refused("document 1 is said to have 18446744073709551615 bytes", [](RawShard& s) { s.bytes[1] = -1; });
 }
 
 TEST(TokenShards, OfAnotherTokenizerAreRefused) {
@@ -246,13 +248,13 @@ TEST(TokenBlocks, CoverTheStreamEachWithItsNextToken) {
   Ids stream;
   for (const auto& document : token_documents_of({file}))
     stream.insert(stream.end(), document.tokens.begin(), document.tokens.end());
-  const TokenBlocks blocks = read_blocks({file}, small_tokenizer(), 0, 4, 0);
+  const TokenBlocks blocks = read_blocks({file}, &small_tokenizer(), 0, 4, 0);
   EXPECT_EQ(blocks.count, (static_cast<int64_t>(stream.size()) - 1) / 4);
   ASSERT_EQ(blocks.tokens.size(), static_cast<size_t>(blocks.count * 4 + 1));
   EXPECT_TRUE(std::equal(blocks.tokens.begin(), blocks.tokens.end(), stream.begin()));
   EXPECT_EQ(blocks.document.front(), 0);
   EXPECT_EQ(blocks.document.size(), blocks.tokens.size());
-  EXPECT_EQ(read_blocks({file}, small_tokenizer(), 0, 4, 2).tokens.size(), 9u);
+  EXPECT_EQ(read_blocks({file}, &small_tokenizer(), 0, 4, 2).tokens.size(), 9u);
 }
 
 TEST(TokenBlocks, CountEveryByteOfEveryDocument) {
@@ -265,7 +267,7 @@ TEST(TokenBlocks, CountEveryByteOfEveryDocument) {
         folder.write("a.txt",
                      "cafe\xcc\x81 caf\xc3\xa9 "
                      "\xef\xac\x81<|endoftext|>\xc3\xa9\xc3\xa9<|endoftext|>plain<|endoftext|>last one");
-    const TokenBlocks blocks = read_blocks({file}, tokenizer, 0, 1, 0);
+    const TokenBlocks blocks = read_blocks({file}, &tokenizer, 0, 1, 0);
     std::map<int32_t, uint64_t> bytes;
     for (size_t i = 0; i < blocks.tokens.size(); ++i) {
       bytes[blocks.document[i]] += blocks.bytes[i];
@@ -277,11 +279,32 @@ TEST(TokenBlocks, CountEveryByteOfEveryDocument) {
   }
 }
 
+TEST(TokenBlocks, OfShardsNeedNoTokenizer) {
+  const TestFolder folder;
+  RawShard shard;
+  shard.tokens = {5, 600, 8, 9, 3, 7, 3}, shard.starts = {0, 5}, shard.bytes = {10, 2};
+  shard.metadata["end_of_text"] = "3";  // its own
+  const TokenBlocks blocks = read_blocks({shard.write(folder)}, nullptr, 0, 2, 0);
+  EXPECT_EQ(blocks.count, 3);
+  EXPECT_THAT(blocks.tokens, ElementsAre(5, 600, 8, 9, 3, 7, 3));
+  EXPECT_THAT(blocks.document, ElementsAre(0, 0, 0, 0, 0, 1, 1));
+  EXPECT_THAT(blocks.bytes, ElementsAre(2, 3, 2, 3, 0, 2, 0));
+  const auto text = folder.write("a.txt", "some text");
+  expect_bad_input("a text, and the model has no tokenizer", [&] { read_blocks({text}, nullptr, 0, 2, 0); });
+}
+
+TEST(PromptFile, ThatUnpacksToTooMuchIsRefused) {
+  const TestFolder folder;
+  const auto file = folder.write("prompts.zst", pack_zst(std::string(size_t{9} << 20, 'a')));
+  expect_bad_input("it unpacks to more than 8388608 bytes", [&] { read_prompt_file(file); });
+}
+
 TEST(TokenBlocks, RefuseTooLittleText) {
   const TestFolder folder;
   const auto file = folder.write("a.txt", "short");
-  expect_bad_input("fewer than one block of 512", [&] { read_blocks({file}, small_tokenizer(), 0, 512, 0); });
-  expect_bad_input("context of 0", [&] { read_blocks({file}, small_tokenizer(), 0, 0, 0); });
+  expect_bad_input("fewer than one block of 512",
+                   [&] { read_blocks({file}, &small_tokenizer(), 0, 512, 0); });
+  expect_bad_input("context of 0", [&] { read_blocks({file}, &small_tokenizer(), 0, 0, 0); });
 }
 
 }  // namespace

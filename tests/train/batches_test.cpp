@@ -23,7 +23,7 @@ void write_documents(const std::filesystem::path& path, int from, int to) {
 
 std::vector<uint64_t> hashes_of(const std::filesystem::path& shard, const Tokenizer& tokenizer) {
   std::vector<uint64_t> hashes;
-  for_each_token_document({shard}, tokenizer, 0, [&](TokenDocument&& document) {
+  for_each_token_document({shard}, &tokenizer, 0, [&](TokenDocument&& document) {
     hashes.push_back(document.hash);
     return true;
   });

@@ -27,9 +27,9 @@ void read_suite_data(SuiteSource& source, const std::vector<std::string>& files,
     fail_input("the model has no tokenizer", name, "leave --data out: only copying can be tested");
   const Tokenizer& tokenizer = *source.vocabulary.tokenizer;
   const std::vector<std::filesystem::path> paths(files.begin(), files.end());
-  source.blocks = read_blocks(paths, tokenizer, end_of_text, source.context, source.prompts);
+  source.blocks = read_blocks(paths, &tokenizer, end_of_text, source.context, source.prompts);
   check_suite_tokens(source.blocks.tokens, source.vocabulary.size, name);
-  for_each_token_document(paths, tokenizer, end_of_text, [&](TokenDocument&& document) {
+  for_each_token_document(paths, &tokenizer, end_of_text, [&](TokenDocument&& document) {
     document.tokens.resize(
         std::min(document.tokens.size() - 1, static_cast<size_t>(source.context)));  // without its end
     check_suite_tokens(document.tokens, source.vocabulary.size, name);
