@@ -4,7 +4,7 @@
 //   openwork_delta.safetensors   NAME.codes U8 [rows, ceil(columns bits / 8)], NAME.scales F16 [rows]; NAME
 //   F32 config.json                  the model's, attention_gate, and openwork_delta: {version, base,
 //   base_sha256, bits}
-// Training may end on weights rounded this way (train/weights.h), so that what is shipped is what was
+// Training may end on weights rounded this way (train/weight_rounding.h), so that what is shipped is what was
 // trained.
 #pragma once
 #include <filesystem>

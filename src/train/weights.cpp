@@ -27,9 +27,10 @@ TrainedWeights::TrainedWeights(ModelConfig config, NamedTensors start, const Wei
                                const NamedTensors& origin)
     : config_(std::move(config)), options_(options), plan_(plan_weights(config_, options)) {
   const at::NoGradGuard no_grad;
-  place(start, origin);
+  place(start);
   make_gradients();
   make_leaves(start);
+  if (options_.delta) make_rounding(origin);
   refresh();
   if (!options_.lora) make_model(parameters_);
 }
@@ -48,23 +49,17 @@ void TrainedWeights::make_gradients() {
   copy_gradients_ = at::zeros_like(copies_);
 }
 
-void TrainedWeights::place(NamedTensors& start, const NamedTensors& origin) {
+void TrainedWeights::place(NamedTensors& start) {
   const auto wide = at::TensorOptions().dtype(at::kFloat).device(options_.device);
   const ShardPlan& shards = plan_.shards;
   masters_ =
       at::zeros({(has_whole_masters(options_) ? shards.padded() : shards.share()) + plan_.gates()}, wide);
   std::map<std::string, Tensor*> given;
   for (auto& [name, tensor] : start) given[name] = &tensor;
-  const std::map<std::string, Tensor> from(origin.begin(), origin.end());
   uint64_t number = 0;
   for (const TrainedTensor& tensor : tensors()) {
     const auto it = given.find(tensor.name);
     if (it != given.end()) write_master(tensor, std::exchange(*it->second, Tensor()));
-    if (options_.delta && tensor.shape.size() == 2) {
-      const auto before = from.find(tensor.name);
-      origin_.emplace_back(tensor.name,
-                           before != from.end() ? before->second.to(wide).clone() : master(tensor).clone());
-    }
     if (tensor.name.ends_with(".lora_A.weight"))
       write_master(tensor, draw_lora_a(tensor.shape, mix_seed(options_.seed, number++)));
   }
@@ -154,7 +149,20 @@ void TrainedWeights::make_leaves(const NamedTensors& start) {
   }
 }
 
+void TrainedWeights::make_rounding(const NamedTensors& origin) {
+  const std::map<std::string, Tensor> given(origin.begin(), origin.end());
+  std::vector<WeightRounding::Matrix> matrices;
+  for (const TrainedTensor& tensor : tensors()) {
+    if (tensor.shape.size() != 2) continue;
+    const auto it = given.find(tensor.name);
+    matrices.push_back(
+        {tensor.name, master(tensor), tensor.leaf, it != given.end() ? it->second : master(tensor)});
+  }
+  rounding_.emplace(*options_.delta, matrices);
+}
+
 const Transformer& TrainedWeights::pass_model() {
+  if (std::exchange(rounding_is_due_, false)) rounding_->write_leaves(rounded_share_);
   if (!options_.lora) return *model_;
   model_.reset();  // the last pass's sums go before this one's come
   NamedTensors adapted_parameters;
@@ -189,21 +197,7 @@ void TrainedWeights::refresh() {
     for (const ShardPlan::Chunk& chunk : shards.chunks())
       copies_.narrow(0, shards.own_begin(chunk), chunk.piece).copy_(own_piece(masters_, chunk));
   }
-  if (rounded_share_ == 0) return;
-  const std::map<std::string, Tensor> origin(origin_.begin(), origin_.end());
-  for (const TrainedTensor& tensor : tensors()) {
-    const auto from = origin.find(tensor.name);
-    if (from == origin.end()) continue;
-    const Tensor whole = master(tensor), rounded = rounded_to(from->second, whole, tensor.name);
-    tensor.leaf.copy_(rounded_share_ < 1 ? at::lerp(whole, rounded, rounded_share_) : rounded);
-  }
-}
-
-// As the compact form has it: what the plan does not name stays as it was.
-Tensor TrainedWeights::rounded_to(const Tensor& origin, const Tensor& weight, const std::string& name) const {
-  const auto bits = options_.delta->find(name);
-  if (bits == options_.delta->end()) return origin;
-  return origin + expand_change(round_change(weight - origin, bits->second), bits->second);
+  rounding_is_due_ = rounded_share_ > 0;
 }
 
 void TrainedWeights::round_to_base(double share) {

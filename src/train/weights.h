@@ -21,6 +21,7 @@
 
 #include "model/transformer.h"
 #include "train/weight_plan.h"
+#include "train/weight_rounding.h"
 
 namespace openwork {
 
@@ -35,15 +36,15 @@ class TrainedWeights {
   const ModelConfig& config() const { return config_; }
   const WeightOptions& options() const { return options_; }
   const WeightPlan& plan() const { return plan_; }
-  // The model for one pass: with LoRA its weights are computed anew, as part of the pass's graph.
+  // The model for one pass: its rounded weights are brought up to date first; with LoRA all weights are computed
+  // anew, as part of the pass's graph.
   const Transformer& pass_model();
 
   void refresh();  // after the masters changed; of several ranks: share_weights (weight_exchange.h)
   // From here on the model computes with weights that are `share` of the way (0 to 1) from the masters to the
-  // plan's compact form of their change since the origin, while gradients go on moving the masters. Calling it
-  // again with the same share costs nothing.
+  // plan's compact form of their change since the origin, while gradients go on moving the masters.
   void round_to_base(double share);
-  const NamedTensors& origin() const { return origin_; }  // what the plan's changes are counted from
+  const NamedTensors& origin() const { return rounding_->origin(); }  // of a delta plan's changes
   void zero_gradients();
   void collect_gradients();                             // one rank alone, after each backward pass
   Tensor take_gradients(int64_t begin, int64_t count);  // of the copies, as float32; leaves zeros
@@ -73,11 +74,11 @@ class TrainedWeights {
   NamedTensors export_adapter(const Tensor& trained = {}) const;
 
  private:
-  void place(NamedTensors& start, const NamedTensors& origin);
+  void place(NamedTensors& start);
   void make_gradients();
-  Tensor rounded_to(const Tensor& origin, const Tensor& weight, const std::string& name) const;
   void write_master(const TrainedTensor& tensor, const Tensor& numbers);
   void make_leaves(const NamedTensors& start);
+  void make_rounding(const NamedTensors& origin);
   void make_model(NamedTensors parameters);
   // W + (alpha / rank) B A with the tensors that `find` gives for A and B.
   Tensor adapted(const std::string& name, const Tensor& weight,
@@ -89,8 +90,9 @@ class TrainedWeights {
   WeightOptions options_;
   WeightPlan plan_;
   Tensor masters_, gradients_;
-  NamedTensors origin_;  // of the matrices in the delta plan, float32
+  std::optional<WeightRounding> rounding_;  // where there is a delta plan
   double rounded_share_ = 0;
+  bool rounding_is_due_ = false;
   Tensor copies_, copy_gradients_;  // [padded], undefined in float32
   NamedTensors parameters_;         // the model's: leaves or frozen
   std::optional<Transformer> model_;

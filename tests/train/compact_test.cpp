@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "io/json.h"
@@ -146,6 +148,7 @@ TEST(CompactWeights, ComeOnByShares) {
   weights.refresh();
   const auto numbers_at = [&](double share) {
     weights.round_to_base(share);
+    weights.pass_model();
     std::vector<Tensor> numbers;
     for (const TrainedTensor& tensor : weights.tensors())
       numbers.push_back(tensor.leaf.detach().flatten().clone());
@@ -155,6 +158,31 @@ TEST(CompactWeights, ComeOnByShares) {
   EXPECT_FALSE(at::allclose(none, all, 1e-3, 1e-3));
   EXPECT_TRUE(at::allclose(half, (none + all) / 2, 1e-6, 1e-6));
   EXPECT_TRUE(at::equal(numbers_at(0), none));
+}
+
+// Matrices are rounded together, and end as each of them alone would.
+TEST(CompactWeights, AreRoundedAsEachMatrixAlone) {
+  StartingPoint start = put_gates(load_model("tests/data/llama"), GateKind::kLogprob, 3.0);
+  WeightOptions options;
+  options.delta = plan_delta(start.config, 0.03);
+  TrainedWeights weights(start.config, start.parameters, options);
+  weights.masters().add_(gaussian(1, weights.masters().numel()).squeeze(0));
+  weights.refresh();
+  weights.round_to_base(1);
+  weights.pass_model();
+  const std::map<std::string, Tensor> origin(weights.origin().begin(), weights.origin().end());
+  std::set<int> seen;
+  for (const TrainedTensor& tensor : weights.tensors()) {
+    if (tensor.shape.size() != 2) continue;
+    Tensor wanted = origin.at(tensor.name);
+    const auto bits = options.delta->find(tensor.name);
+    seen.insert(bits == options.delta->end() ? 0 : bits->second);
+    if (bits != options.delta->end())
+      wanted =
+          wanted + expand_change(round_change(weights.master(tensor) - wanted, bits->second), bits->second);
+    EXPECT_TRUE(at::equal(tensor.leaf, wanted)) << tensor.name;
+  }
+  EXPECT_GT(seen.size(), 1U);  // several kinds
 }
 
 // A point of a frontier starts from weights that are not the base's; its difference is to the base all the
