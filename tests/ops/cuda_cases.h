@@ -25,6 +25,11 @@ class OnGpu : public testing::Test {
   const at::Device gpu_{at::kCUDA, 0};
 };
 
+// A test's name after the gate it is of.
+inline std::string name_of_gate(const testing::TestParamInfo<std::string_view>& info) {
+  return std::string(info.param);
+}
+
 // Edges so close to their threshold that float32 may open them differently: |r g + logit u| <= 1e-3, in
 // float64.
 inline at::Tensor is_undecided(const AttentionCase& of, const AttentionInputs& inputs) {

@@ -61,29 +61,37 @@ TEST_F(CudaGates, AgreeWithTheOracleInFloat16) {
   expect_oracle(at::kHalf, 2e-2);
 }
 
-// A gate's threshold in u is sigmoid(-g): gates equal at many biases mean uniforms equal.
-TEST_F(CudaGates, OpenWhereTheCpusUniformsSay) {
-  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+class CudaGatesOf : public CudaGates, public testing::WithParamInterface<std::string_view> {
+ protected:
+  // A gate's threshold in u is sigmoid(-g): gates equal at many biases mean uniforms equal.
+  void expect_the_cpus_uniforms(at::ScalarType dtype) const {
     for (const int64_t T : {64, 128, 256, 77}) {
-      for (const auto gate : kAllGates) {
-        for (const double bias : {-9.0, -4.0, -1.0, 0.0, 2.0, 5.0, 9.0, 12.0}) {
-          AttentionCase of{2, 3, 1, T, T, dtype, std::string(gate)};
-          of.idle = 5;
-          of.sharpness = T == 128 ? 2 : T == 77 ? 4 : 1;
-          of.seed = -static_cast<int64_t>(T) * 123456789;
-          of.first = 1 << 20;
-          of.bias = bias;
-          const AttentionInputs inputs = make_inputs(of);
-          AttentionInputs exact = inputs.to(at::kDouble);
-          exact.v = at::eye(of.T, at::kDouble).expand({of.B, of.Hkv, of.T, of.T});
-          const Tensor wanted = run_reference(of, exact).result.out.ne(0);
-          const Tensor differs =
-              reveal(of, inputs).ne(wanted).logical_and(is_undecided(of, inputs).logical_not());
-          EXPECT_EQ(differs.sum().item<int64_t>(), 0) << describe(of) << " bias " << bias;
-        }
+      for (const double bias : {-9.0, -4.0, -1.0, 0.0, 2.0, 5.0, 9.0, 12.0}) {
+        AttentionCase of{2, 3, 1, T, T, dtype, std::string(GetParam())};
+        of.idle = 5;
+        of.sharpness = T == 128 ? 2 : T == 77 ? 4 : 1;
+        of.seed = -static_cast<int64_t>(T) * 123456789;
+        of.first = 1 << 20;
+        of.bias = bias;
+        const AttentionInputs inputs = make_inputs(of);
+        AttentionInputs exact = inputs.to(at::kDouble);
+        exact.v = at::eye(of.T, at::kDouble).expand({of.B, of.Hkv, of.T, of.T});
+        const Tensor wanted = run_reference(of, exact).result.out.ne(0);
+        const Tensor differs =
+            reveal(of, inputs).ne(wanted).logical_and(is_undecided(of, inputs).logical_not());
+        EXPECT_EQ(differs.sum().item<int64_t>(), 0) << describe(of) << " bias " << bias;
       }
     }
   }
+};
+
+INSTANTIATE_TEST_SUITE_P(Gates, CudaGatesOf, testing::ValuesIn(kAllGates), name_of_gate);
+
+TEST_P(CudaGatesOf, OpenWhereTheCpusUniformsSayInFloat32) {
+  expect_the_cpus_uniforms(at::kFloat);
+}
+TEST_P(CudaGatesOf, OpenWhereTheCpusUniformsSayInBFloat16) {
+  expect_the_cpus_uniforms(at::kBFloat16);
 }
 
 TEST_F(CudaGates, DoNotDependOnHowTheBatchIsSplit) {
