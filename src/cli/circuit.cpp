@@ -5,6 +5,7 @@
 #include "base/number_text.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
+#include "io/sha256.h"
 #include "report/circuit_figure.h"
 #include "report/circuit_json.h"
 #include "report/circuit_mib.h"
@@ -134,6 +135,7 @@ void run_circuit(CircuitOptions& options, const CLI::App& verb) {
     for (const std::string& name : options.models) parse_heads(options.heads, read_config_of(name));
   nlohmann::json protocol = start_protocol(options), key = protocol;
   key.update({{"task", options.task.task}, {"prompts", options.task.prompts}});
+  if (!is_built_in_task(options.task.task)) key["task_sha256"] = sha256_of_file(options.task.task);
   const std::shared_ptr<Ranks> ranks = join_ranks(options.common);
   KeptSweep kept(options.sweep, options.common, key, *ranks);
   kept.guard([&] {

@@ -289,11 +289,13 @@ Tensor Transformer::add_blocks(const Tensor& x, const Tensor& z, int64_t index, 
   return tap(taps, Site::kResidPost, index, out);
 }
 
-// A layer without heads adds the bias of its output, where there is one.
+// A layer without heads adds the bias of its output, where there is one, normed where outputs are.
 Tensor Transformer::add_attention(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const {
   const Layer& layer = pass.layer(index);
   if (!layer.pruned.empty()) return x + attention_out(z, index, pass);
-  return layer.attention_output.bias.defined() ? x + layer.attention_output.bias : x;
+  const Tensor& bias = layer.attention_output.bias;
+  if (!bias.defined()) return x;
+  return x + (config_.norm_placement == NormPlacement::kAfter ? apply_norm(layer.norm1, bias) : bias);
 }
 
 // z [B, T - output_from, H, d]: every position is a key, those from output_from on are queries.

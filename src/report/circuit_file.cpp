@@ -21,10 +21,12 @@ const nlohmann::json& find_model(const nlohmann::json& result, const std::string
 // A circuit is of the prompts and weights it was found on.
 void check_protocol(const nlohmann::json& protocol, const nlohmann::json& task, const nlohmann::json& files,
                     const std::string& name, const std::string& file) {
-  for (const char* key : {"task", "prompts", "tokens"}) {
-    if (protocol.at(key) == task.at(key)) continue;
-    fail_input(fmt::format("{} is {} there, {} here", key, protocol.at(key).dump(), task.at(key).dump()),
-               file, "give the --task and --prompts it was made with");
+  for (const char* key : {"task", "prompts", "tokens", "task_seed", "task_sha256"}) {
+    const nlohmann::json there = protocol.value(key, nlohmann::json()),
+                         here = task.value(key, nlohmann::json());
+    if (there == here) continue;
+    fail_input(fmt::format("{} is {} there, {} here", key, there.dump(), here.dump()), file,
+               "give the --task, --prompts and --seed it was made with");
   }
   for (const nlohmann::json& model : protocol.at("models")) {
     if (model == files) return;

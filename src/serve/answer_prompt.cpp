@@ -9,6 +9,7 @@
 #include "analyze/logit_lens.h"
 #include "analyze/next_tokens.h"
 #include "analyze/switched_heads.h"
+#include "model/head_lists.h"
 #include "report/next_tokens_json.h"
 #include "report/scatter_figure.h"
 #include "serve/answers.h"
@@ -20,9 +21,13 @@ Tensor batch_of_one(const TracedModel& model, const std::vector<int64_t>& ids) {
   return at::tensor(ids, at::kLong).unsqueeze(0).to(model.model.device());  // [1, T]
 }
 
-// Edges that each head keeps on the prompt, layer by layer; a dense head keeps all its pairs.
+// Edges that each head keeps on the prompt, layer by layer; a dense head keeps all its pairs, a removed one none.
 std::vector<int64_t> count_kept(const ModelConfig& config, const GateTotals& gates, int64_t tokens) {
-  std::vector<int64_t> kept(static_cast<size_t>(config.layers * config.heads), tokens * (tokens + 1) / 2);
+  std::vector<int64_t> kept(static_cast<size_t>(config.layers * config.heads), 0);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    for (const int64_t head : kept_queries(config, layer))
+      kept[static_cast<size_t>(layer * config.heads + head)] = tokens * (tokens + 1) / 2;
+  }
   for (size_t layer = 0; layer < gates.active.size(); ++layer) {
     const Tensor row = gates.active[layer][0].to(at::kCPU, at::kLong).contiguous();  // [H]
     std::copy_n(row.const_data_ptr<int64_t>(), config.heads,

@@ -163,6 +163,9 @@ TEST(TaskPreset, DrawsACircuitThatWasFoundBefore) {
   const ProgramResult other = draw({"--prompts", "3", "--circuit", circuit});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.err.find("prompts is 2 there, 3 here"), std::string::npos) << other.err;
+  const ProgramResult drawn_again = draw({"--prompts", "2", "--seed", "1", "--circuit", circuit});
+  EXPECT_EQ(drawn_again.exit_code, 2);
+  EXPECT_NE(drawn_again.err.find("task_seed is 0 there, 1 here"), std::string::npos) << drawn_again.err;
   std::ofstream(circuit) << "{}";
   EXPECT_NE(draw({"--prompts", "2", "--circuit", circuit}).err.find("not a circuit of heads"),
             std::string::npos);

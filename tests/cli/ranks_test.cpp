@@ -256,6 +256,33 @@ TEST_F(SharedSweep, ASignalToOneStopsAllAndTheSweepIsKept) {
   EXPECT_FALSE(fs::exists(scratch_ / "shared.json"));
 }
 
+// A file of the same name with other prompts is another task: what was kept says nothing of it.
+TEST_F(SharedSweep, OfATaskFileThatChangedIsRefused) {
+  const std::string task = scratch_ / "task.jsonl";
+  const auto write_task = [&](int first) {  // twelve tokens, and eleven of them again
+    std::ofstream file(task);
+    for (int prompt = 0; prompt < 8; ++prompt) {
+      const auto token = [&](int n) { return first + prompt + n % 12 * 31; };
+      nlohmann::json line = {{"clean", {0}}, {"corrupt", {0}}, {"answer", token(11)}, {"wrong", 900}};
+      for (int n = 0; n < 23; ++n) line["clean"].push_back(token(n));
+      for (int n = 0; n < 23; ++n) line["corrupt"].push_back(n < 12 ? 1087 - n * 17 : token(n));
+      file << line.dump() << "\n";
+    }
+  };
+  const std::vector<std::string> arguments = {
+      "circuit",    "openwork-8m", "--task", task,     "--level",
+      "graph-edge", "--method",    "exact",  "--json", scratch_ / "shared.json"};
+  write_task(300);
+  const auto children = start_job(1, arguments, scratch_ / "job");
+  ASSERT_TRUE(await_file(scratch_ / "shared.json.sweep", children[0])) << read_file(scratch_ / "job.0.err");
+  kill(children[0], SIGTERM);
+  EXPECT_THAT(await_all(children), Each(143)) << read_file(scratch_ / "job.0.err");
+  write_task(301);
+  const ProgramResult changed = run_openwork(arguments);
+  EXPECT_EQ(changed.exit_code, 2);
+  expect_one_line(changed.err, "an interrupted sweep of another command");
+}
+
 TEST(BadInput, PlacesAmongRanksThatAreNone) {
   const ScratchFolder scratch;
   write_small_model(scratch);

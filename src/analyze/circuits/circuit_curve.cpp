@@ -50,7 +50,7 @@ Interval faithfulness_interval(const PromptMetrics& metrics, const PromptMetrics
   std::vector<double> gained, range;
   for (size_t p = 0; p < metrics.size(); ++p)
     gained.push_back(metrics[p] - none[p]), range.push_back(all[p] - none[p]);
-  return bootstrap_ratio(gained, range, seed, 1000);
+  return bootstrap_ratio(gained, range, seed);
 }
 
 namespace {

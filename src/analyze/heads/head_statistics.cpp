@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "base/prompt_interval.h"
+#include "model/kept_heads.h"
 
 namespace openwork {
 namespace {
@@ -44,6 +45,8 @@ void tap_patterns(const Transformer& model, bool with_values, HeldLayer& held, c
     taps.read({Site::kPattern, layer}, [&, layer](const Tensor& pattern) {
       const Tensor A = to_host(pattern[0]);  // [H, T, T]
       const int64_t T = A.size(-1);
+      if (!held.gate.defined() && !config.kept_heads.empty())  // a removed head keeps nothing
+        held.gate = mark_heads(config, layer, at::kCPU).view({-1, 1, 1}).expand_as(A).contiguous();
       parallel_for(static_cast<size_t>(A.size(0)), [&](size_t n) {
         const auto head = static_cast<int64_t>(n);
         measure(layer * config.heads + head,
