@@ -198,6 +198,7 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
       read_blocks({data.held_out}, &tokenizer, end_of_text, options.context, options.held_out_blocks);
   Batches batches(data.train, options.context, run.loop.seed);
   run.data = data.description.value("content", "");
+  run.held_out_blocks = blocks.count;
   HeldOutOptions measure;
   measure.seed = options.common.seed;
   measure.prompts = encode_sample_prompts(tokenizer, beginning_tokens(tokenizer, options.common),

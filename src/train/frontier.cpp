@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/progress.h"
+#include "io/atomic_file.h"
+#include "io/mapped_file.h"
 
 namespace openwork {
 namespace {
@@ -43,14 +44,11 @@ StartingPoint start_of_point(const RunOptions& options, const Transformer& base,
 
 // The model and metrics of the last point, not what tells that it has ended.
 void copy_point(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(from, error)) {
-    if (!entry.is_regular_file() || entry.path().filename() == "result.json") continue;
-    fs::copy_file(entry.path(), to / entry.path().filename(), fs::copy_options::overwrite_existing, error);
-    if (error) break;
+  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
+    const fs::path name = entry.path().filename();
+    if (entry.is_regular_file() && name != "result.json")
+      write_text_file(to / name, MappedFile(entry.path()).text());
   }
-  if (error)
-    fail(fmt::format("the last point cannot be copied ({})", error.message()), to.string(), "check the disk");
 }
 
 }  // namespace
@@ -73,7 +71,7 @@ void run_frontier(const SharedRun& run, const Transformer& base, const LoopOptio
   for (int64_t point = 1; point <= options.frontier; ++point) {
     const double wanted = targets[static_cast<size_t>(point - 1)];
     note(fmt::format("point {} of {}: {:.4f} nats/token held out", point, options.frontier, wanted));
-    report.result = train_once(run, loop_of_point(loop, options, point, wanted),
+    report.result = train_once(run, loop_of_point(loop, options, point, wanted), options.gate,
                                [&] { return start_of_point(options, base, point); });
     if (report.result.training.signal != 0) return;
     tokens += report.result.training.tokens;

@@ -1,12 +1,10 @@
 #include "train/run_clock.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/progress.h"
 
 namespace openwork {
@@ -67,21 +65,7 @@ std::optional<nlohmann::json> read_checkpoint(const CheckpointFolder& checkpoint
     return std::nullopt;
   }
   nlohmann::json state = checkpoints.read_state(step);
-  const nlohmann::json saved = state.value("identity", nlohmann::json::object());
-  nlohmann::json both = saved;  // a key that only one of them has counts too
-  both.update(identity);
-  const bool is_older = state.value("version", 1) < kStateVersion;
-  for (const auto& [key, ignored] : both.items()) {
-    if (is_older && !saved.contains(key)) continue;
-    const nlohmann::json before = saved.value(key, nlohmann::json()),
-                         value = identity.value(key, nlohmann::json());
-    if (before != value && key == "learning_rate") {
-      note(fmt::format("{}: the learning rate was {} and is now {}", name, before.dump(), value.dump()));
-    } else if (before != value) {
-      fail_input(fmt::format("{} is {}, but the run to resume has {}", key, value.dump(), before.dump()),
-                 folder.string(), "resume with the options of the run, or choose another --out");
-    }
-  }
+  check_identity(state, identity, folder, name);
   return state;
 }
 

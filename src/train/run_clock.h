@@ -13,6 +13,7 @@
 #include <string>
 
 #include "train/checkpoint.h"
+#include "train/identity.h"
 #include "train/ranks.h"
 #include "train/stop.h"
 
@@ -50,12 +51,8 @@ class RunClock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The version of a checkpoint's "identity"; what version 1 did not say is taken as agreed.
-inline constexpr int kStateVersion = 2;
-
 // The state.json of the newest checkpoint, the same on all ranks; none (with a note) where there is none.
-// Fails where its "identity" is not `identity`, but for the learning rate, which a run that went wrong is
-// resumed with another of.
+// Fails where it is of another run (identity.h).
 std::optional<nlohmann::json> read_checkpoint(const CheckpointFolder& checkpoints, Ranks& ranks,
                                               const nlohmann::json& identity,
                                               const std::filesystem::path& folder, const std::string& name);

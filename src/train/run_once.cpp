@@ -9,9 +9,12 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/model_store.h"
+#include "io/sha256.h"
 #include "model/adapter.h"
 #include "model/load.h"
 #include "model/save.h"
+#include "train/identity.h"
+#include "train/initialise.h"
 #include "train/memory.h"
 #include "train/tokenizer_files.h"
 #include "train/weight_exchange.h"
@@ -26,10 +29,9 @@ nlohmann::json number_or_null(const std::optional<double>& value) {
 }
 
 // What a checkpoint must agree with.
-nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const ModelConfig& config) {
+nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, GateKind gate) {
   const RunOptions& options = run.options;
-  nlohmann::json identity = {{"model", options.random ? "random" : model_hash(options.model_path)},
-                             {"gate", gate_name(config.gate)},
+  nlohmann::json identity = {{"gate", gate_name(gate)},
                              {"context", run.batches.context()},
                              {"blocks", run.batches.blocks()},
                              {"batch", loop.batch},
@@ -41,12 +43,13 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
                              {"decay", loop.schedule.decay},
                              {"data", options.data},
                              {"dtype", c10::toString(options.weights.dtype)}};
+  identity.update(run.model);
   if (const auto& lora = options.weights.lora)
     identity.update({{"lora", lora->rank}, {"lora_alpha", lora->alpha}, {"lora_targets", lora->targets}});
   if (options.weights.lora && !options.weights.lora->full.empty())
     identity["lora_full"] = options.weights.lora->full;
   if (!loop.lengths.empty()) identity["lengths"] = loop.lengths;
-  if (config.gate == GateKind::kNone) return identity;
+  if (gate == GateKind::kNone) return identity;
   const HeldOutTarget* held_out = loop.held_out_target ? &*loop.held_out_target : nullptr;
   identity.update({{"target", held_out ? held_out->wanted : loop.target},
                    {"target_is", held_out ? "held_out" : "training"},
@@ -78,6 +81,14 @@ nlohmann::json identify(const SharedRun& run, const LoopOptions& loop, const Mod
     identity.update({{"multiplier_rate", multiplier->rate},
                      {"multiplier_min", multiplier->lowest},
                      {"multiplier_max", multiplier->highest}});
+  return identity;
+}
+
+// What the result of a run that has ended must agree with: nothing of it is done again.
+nlohmann::json identify_result(const SharedRun& run, const LoopOptions& loop, GateKind gate) {
+  nlohmann::json identity = identify(run, loop, gate);
+  identity.update(
+      {{"steps", loop.steps}, {"minutes", loop.minutes}, {"held_out_blocks", run.options.held_out_blocks}});
   return identity;
 }
 
@@ -127,6 +138,15 @@ int64_t largest_of_ranks(int64_t bytes, Ranks& ranks) {
 
 }  // namespace
 
+nlohmann::json identify_model(const RunOptions& options) {
+  if (options.random)
+    return {{"model", "random"},
+            {"config", sha256_of_bytes(read_config_file(options.model_path).source.dump())}};
+  nlohmann::json identity = {{"model", model_hash(options.model_path)}};
+  if (options.adapter) identity["adapter"] = model_hash(*options.adapter);
+  return identity;
+}
+
 WeightOptions weights_of_run(const RunOptions& options, const LoopOptions& loop, const ModelConfig& config) {
   WeightOptions weights = options.weights;
   weights.seed = loop.seed;
@@ -138,7 +158,7 @@ WeightOptions weights_of_run(const RunOptions& options, const LoopOptions& loop,
 TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOptions loop) {
   const RunOptions& options = run.options;
   TrainedModel result;
-  loop.identity = identify(run, loop, start.config);
+  loop.identity = identify(run, loop, start.config.gate);
   loop.measure = [&](const Transformer& model) {
     const Evaluation now = run.evaluate(model, loop.name, HeldOutPart::kOnTheWay);
     return HeldOutPoint{now.nats_per_token + run.offset, now.kept_edges};
@@ -162,18 +182,25 @@ TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOp
   return result;
 }
 
-TrainedModel train_once(const SharedRun& run, const LoopOptions& loop,
+TrainedModel train_once(const SharedRun& run, const LoopOptions& loop, GateKind gate,
                         const std::function<StartingPoint()>& start) {
   const fs::path file = loop.folder / "result.json";
   Ranks& ranks = *loop.ranks;
+  const nlohmann::json identity = identify_result(run, loop, gate);
   if (ranks.decide(loop.resume && fs::exists(file))) {
     const nlohmann::json saved = read_json_file(file);
-    if (saved.contains("kept_edges_by_row"))
-      return trained_model_from_json(saved);  // else of an older program
+    if (saved.contains("kept_edges_by_row")) {  // else of an older program
+      check_identity(saved, identity, loop.folder, loop.name);
+      return trained_model_from_json(saved);
+    }
   }
   const TrainedModel result = train_and_measure(run, start(), loop);
-  if (result.training.signal == 0)
-    ranks.run_first([&] { write_text_file(file, to_json(result).dump(1) + "\n"); });
+  if (result.training.signal != 0) return result;
+  ranks.run_first([&] {
+    nlohmann::json saved = to_json(result);
+    saved.update({{"version", kStateVersion}, {"identity", identity}});
+    write_text_file(file, saved.dump(1) + "\n");
+  });
   return result;
 }
 

@@ -12,9 +12,13 @@ struct SharedRun {
   const RunOptions& options;
   Batches& batches;
   const Evaluate& evaluate;
+  nlohmann::json model;                // identify_model's answer
   const Transformer* dense = nullptr;  // the teacher of distillation
   double offset = 0;  // added to what is measured on the way: the base on all blocks less the base on those
 };
+
+// Which model a run starts from, by hashes: its weights and adapter, or the configuration they are drawn by.
+nlohmann::json identify_model(const RunOptions& options);
 
 // How this process of a run has the weights of a model with this configuration, gates on it or not.
 WeightOptions weights_of_run(const RunOptions& options, const LoopOptions& loop, const ModelConfig& config);
@@ -22,8 +26,9 @@ WeightOptions weights_of_run(const RunOptions& options, const LoopOptions& loop,
 // Trains, saves, opens what was saved and measures that.
 TrainedModel train_and_measure(const SharedRun& run, StartingPoint start, LoopOptions loop);
 
-// The same once: with --resume, FOLDER/result.json of a run that has ended stands for it.
-TrainedModel train_once(const SharedRun& run, const LoopOptions& loop,
+// The same once: with --resume, FOLDER/result.json of a run that has ended stands for it. Fails where that was made
+// with other options (identity.h), of another length or measured on other blocks. `gate` is of what `start` gives.
+TrainedModel train_once(const SharedRun& run, const LoopOptions& loop, GateKind gate,
                         const std::function<StartingPoint()>& start);
 
 // The dense control that the command trained before, float32 on the CPU.

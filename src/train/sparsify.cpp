@@ -28,14 +28,20 @@ Transformer open_start(const RunOptions& options) {
 }
 
 // Phase 1: the base on all held-out blocks, and how much more that is than on those measured on the way,
-// which are shifted by it. Measured once: a resumed run reads it.
+// which are shifted by it. Measured once: a resumed run reads it where model and blocks are the same.
 Evaluation measure_base(SharedRun& run, const Transformer& base) {
   const RunOptions& options = run.options;
   const fs::path file = options.out / "base.json";
   Ranks& ranks = *options.loop.ranks;
+  nlohmann::json identity = {{"data", options.data},
+                             {"seed", options.loop.seed},
+                             {"context", run.batches.context()},
+                             {"held_out_blocks", options.held_out_blocks}};
+  identity.update(run.model);
   if (ranks.decide(options.loop.resume && fs::exists(file))) {
     const nlohmann::json saved = read_json_file(file);
-    if (saved.contains("offset_on_the_way")) {  // else of an older program
+    // Without the first it is of an older program; without an identity of one that did not ask.
+    if (saved.contains("offset_on_the_way") && saved.value("identity", identity) == identity) {
       run.offset = saved.at("offset_on_the_way");
       return evaluation_from_json(saved);
     }
@@ -46,7 +52,7 @@ Evaluation measure_base(SharedRun& run, const Transformer& base) {
   ranks.run_first([&] {
     make_folder(options.out);
     nlohmann::json saved = to_json(result);
-    saved["offset_on_the_way"] = run.offset;
+    saved.update({{"offset_on_the_way", run.offset}, {"identity", identity}});
     write_text_file(file, saved.dump(1) + "\n");
   });
   return result;
@@ -58,7 +64,7 @@ TrainedModel run_control(const SharedRun& run, const Transformer& base) {
   loop.name = "control";
   loop.folder = run.options.out / "control";
   loop.multiplier.reset();
-  return train_once(run, loop, [&] { return remove_gates(base); });
+  return train_once(run, loop, GateKind::kNone, [&] { return remove_gates(base); });
 }
 
 // Where the run shall end, from what phases 1 and 2 found.
@@ -178,7 +184,7 @@ std::unique_ptr<FolderLock> make_run_folder(const RunOptions& options) {
 RunReport run_training(const RunOptions& options, Batches& batches, const Evaluate& evaluate) {
   options.loop.ranks->run_first([&] { check_run_folder(options); });
   RunReport report = start_report(options);
-  SharedRun run{options, batches, evaluate};
+  SharedRun run{options, batches, evaluate, identify_model(options)};
   std::optional<Transformer> base = open_start(options);
   const bool gated = options.gate != GateKind::kNone;
   LoopOptions loop = options.loop;

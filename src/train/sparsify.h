@@ -46,7 +46,8 @@ struct RunOptions {
   DenseModel teacher = DenseModel::kBase;  // whose predictions are distilled
   std::optional<double> compact;  // megabytes: save a compact difference to the base (model/delta.h) instead
   WeightOptions weights;
-  LoopOptions loop;  // its folder, name, identity and target are set here
+  int64_t held_out_blocks = 0;  // that are measured: a finished part of the run must have the same
+  LoopOptions loop;             // its folder, name, identity and target are set here
   at::ScalarType save_dtype = at::kFloat;
 };
 

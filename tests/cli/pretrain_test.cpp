@@ -41,6 +41,31 @@ TEST(Pretrain, LearnsItsOwnTokenizer) {
   EXPECT_EQ(read_file(scratch / "out/tokenizer.json"), tokenizer);
 }
 
+TEST(Pretrain, AnotherConfigurationIsAnotherRun) {
+  const ScratchFolder scratch;
+  write_documents(scratch);
+  nlohmann::json config = small_config();
+  std::ofstream(scratch / "small.json") << config.dump();
+  const auto resumed = [&](const char* steps) {
+    return pretrain(scratch, {"--tokenizer", "openwork-8m", "--steps", steps, "--resume"});
+  };
+  ASSERT_EQ(run_openwork(resumed("1")).exit_code, 0);
+  config["n_head"] = 8;  // weights of the same shapes
+  std::ofstream(scratch / "small.json") << config.dump(2);
+  expect_refusal(resumed("2"), "config is ");
+  config["n_head"] = 2;
+  std::ofstream(scratch / "small.json") << config.dump(2);
+  ASSERT_EQ(run_openwork(resumed("2")).exit_code, 0);
+  // States of version 2 did not say it.
+  const std::string state_file = scratch / "out/checkpoints/step-00000002/state.json";
+  nlohmann::json state = nlohmann::json::parse(read_file(state_file));
+  state["version"] = 2;
+  EXPECT_EQ(state.at("identity").erase("config"), 1u);
+  std::ofstream(state_file) << state.dump();
+  std::filesystem::remove(scratch / "out/checkpoints/step-00000002/SHA256SUMS");
+  EXPECT_EQ(run_openwork(resumed("3")).exit_code, 0);
+}
+
 TEST(BadInput, TrainingOptionsThatMakeNoRun) {
   const ScratchFolder scratch;
   write_documents(scratch);

@@ -197,6 +197,63 @@ TEST(Resume, OptionsThatMakeAnotherRunAreRefusedByName) {
                    message);
 }
 
+TEST(Resume, AFinishedFrontierIsNotTakenForAnother) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const auto frontier = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> options = {"--frontier", "2", "--steps", "4", "--quiet"};
+    options.insert(options.end(), more.begin(), more.end());
+    return small_run(scratch, "run", options);
+  };
+  ASSERT_EQ(run_openwork(frontier({})).exit_code, 0);
+  const std::string report = read_file(scratch / "run/report.json");
+  const std::vector<std::tuple<std::string, std::string, std::string>> changes = {
+      {"--gate", "score", "gate is \"score\""},  // of the points
+      {"--head-penalty", "7", "head_penalty is 7"},
+      {"--weight-decay", "1", "weight_decay is 1"},  // of the control too
+      {"--seed", "9", "seed is 9"}};
+  for (const auto& [option, value, message] : changes)
+    expect_refusal(frontier({"--resume", option, value}), message);
+  EXPECT_EQ(read_file(scratch / "run/report.json"), report);
+
+  // With its own options it is there already, and where the disk is full the model stays whole.
+  const std::string model = sha256_of_file(scratch / "run/model.safetensors");
+  const pid_t child = start_openwork(frontier({"--resume"}), scratch / "full", {},
+                                     fs::file_size(scratch / "run/model.safetensors") - 1);
+  EXPECT_EQ(await(child), 1);
+  expect_one_line(read_file(scratch / "full.err"), "model.safetensors");
+  EXPECT_EQ(sha256_of_file(scratch / "run/model.safetensors"), model);
+  EXPECT_EQ(run_openwork(frontier({"--resume"})).exit_code, 0);
+}
+
+TEST(Resume, AControlServesOtherRunsOfItsLength) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  ASSERT_EQ(run_openwork(small_run(scratch, "first", {"--control", "--steps", "2", "--quiet"})).exit_code, 0);
+  fs::create_directory(scratch / "second");
+  fs::copy(scratch / "first/control", scratch / "second/control", fs::copy_options::recursive);
+  const std::vector<std::string> given = {"--control", "--resume", "--quiet", "--head-penalty", "2"};
+  const auto second = [&](const char* steps) {
+    std::vector<std::string> options = given;
+    options.insert(options.end(), {"--steps", steps});
+    return small_run(scratch, "second", options);
+  };
+  expect_refusal(second("6"), "steps is 6, but the run to resume has 2");
+  std::vector<std::string> fewer = second("2");
+  *std::next(std::find(fewer.begin(), fewer.end(), "--held-out-blocks")) = "1";
+  expect_refusal(fewer, "held_out_blocks is 1, but the run to resume has");
+  const ProgramResult result = run_openwork(second("2"));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto control_of = [&](const std::string& run) {
+    return nlohmann::json::parse(read_file(scratch / run + "/report.json")).at("control");
+  };
+  EXPECT_EQ(control_of("second"), control_of("first"));
+  // As the refusal says, it trains on without its result.
+  fs::remove(scratch / "second/control/result.json");
+  ASSERT_EQ(run_openwork(second("6")).exit_code, 0);
+  EXPECT_EQ(control_of("second").at("training").at("steps"), 6);
+}
+
 TEST(Resume, AWholeModelDoesNotGoOnAsACompactDifference) {
   const ScratchFolder scratch;
   write_documents(scratch);
