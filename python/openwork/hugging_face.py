@@ -269,9 +269,10 @@ def save(model: Any, folder: str | Path, *, tokenizer: Any = None) -> Path:
 
 def _copy_tokenizer(source: str, folder: Path) -> None:
     listed = {model.name: Path(model.path) for model in _listed_models()}
-    found = listed.get(source, Path(source)) / "tokenizer.json"
-    if found.is_file():
-        (folder / "tokenizer.json").write_bytes(found.read_bytes())
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        found = listed.get(source, Path(source)) / name
+        if found.is_file():
+            (folder / name).write_bytes(found.read_bytes())
 
 
 def _listed_models() -> list[Any]:

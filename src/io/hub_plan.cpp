@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "io/hub.h"
+#include "io/tensor_file.h"
 
 namespace openwork {
 namespace {
@@ -18,6 +19,7 @@ constexpr std::array kSmallFiles = {"config.json",
                                     "tokenizer.json",
                                     "tokenizer_config.json",
                                     "special_tokens_map.json",
+                                    "chat_template.jinja",
                                     "vocab.json",
                                     "merges.txt",
                                     "adapter_config.json"};
@@ -26,8 +28,6 @@ constexpr std::array kAdapterFiles = {"adapter_model.safetensors", "adapter_mode
 // An index, and the file that stands alone without one; safetensors before pickles.
 constexpr std::array kWeightForms = {std::pair{"model.safetensors.index.json", "model.safetensors"},
                                      std::pair{"pytorch_model.bin.index.json", "pytorch_model.bin"}};
-// Pickles that trainers leave beside the weights.
-constexpr std::array kNotWeights = {"training_args.bin", "optimizer.bin", "scheduler.bin", "rng_state.pth"};
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -46,7 +46,7 @@ std::vector<std::string> those_listed(const std::array<const char*, N>& wanted,
 std::vector<std::string> ending_in(std::string_view ending, const std::vector<std::string>& names) {
   std::vector<std::string> found;
   for (const std::string& name : names) {
-    const bool excluded = std::find(kNotWeights.begin(), kNotWeights.end(), name) != kNotWeights.end() ||
+    const bool excluded = is_trainer_state(name) ||
                           std::find(kAdapterFiles.begin(), kAdapterFiles.end(), name) != kAdapterFiles.end();
     if (name.find('/') == name.npos && name.ends_with(ending) && !excluded) found.push_back(name);
   }

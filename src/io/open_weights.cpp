@@ -120,10 +120,8 @@ std::unique_ptr<TensorFile> open_file(const fs::path& path) {
   return std::make_unique<MappedTensorFile>(path);
 }
 
-// Files that end in `ending`, less those that Hugging Face's trainer leaves beside the weights.
+// Files that end in `ending`, less the trainer's.
 std::vector<fs::path> list_files(const fs::path& folder, std::string_view ending) {
-  constexpr std::string_view kNotWeights[] = {"training_args.bin", "optimizer.bin", "scheduler.bin",
-                                              "optimizer.pth", "scheduler.pth"};
   std::vector<fs::path> files;
   std::error_code error;
   const fs::directory_iterator listing(folder, error);
@@ -131,9 +129,8 @@ std::vector<fs::path> list_files(const fs::path& folder, std::string_view ending
     fail_input("the folder cannot be listed", folder.string(), "allow reading it, or name the file in it");
   for (const fs::directory_entry& entry : listing) {
     const std::string name = entry.path().filename().string();
-    const bool weights =
-        std::find(std::begin(kNotWeights), std::end(kNotWeights), name) == std::end(kNotWeights);
-    if (weights && name.ends_with(ending) && entry.is_regular_file(error)) files.push_back(entry.path());
+    if (name.ends_with(ending) && !is_trainer_state(name) && entry.is_regular_file(error))
+      files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -170,6 +167,12 @@ fs::path find_in_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+bool is_trainer_state(std::string_view name) {
+  constexpr std::string_view kNames[] = {"training_args.bin", "optimizer.bin", "scheduler.bin",
+                                         "optimizer.pth",     "scheduler.pth", "rng_state.pth"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
 
 std::unique_ptr<TensorFile> open_weights(const fs::path& path) {
   std::error_code ignored;

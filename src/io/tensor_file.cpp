@@ -93,6 +93,14 @@ const TensorEntry& TensorFile::at(std::string_view name) const {
   fail_input(fmt::format("no tensor '{}'", printable(name)), origin_, advice);
 }
 
+void TensorFile::check_shape(std::string_view name, const std::vector<int64_t>& wanted) const {
+  const TensorEntry& entry = at(name);
+  if (entry.shape == wanted) return;
+  fail_input(fmt::format("tensor '{}' has shape [{}], wanted [{}]", printable(name),
+                         fmt::join(entry.shape, ", "), fmt::join(wanted, ", ")),
+             origin_, "the weights and their configuration must be of the same model");
+}
+
 std::string describe_tensor(std::string_view tensor, std::string_view origin) {
   return fmt::format("tensor '{}' of {}", printable(tensor), origin);
 }

@@ -69,6 +69,8 @@ class TensorFile {
   const std::vector<TensorEntry>& entries() const { return entries_; }
   const TensorEntry* find(std::string_view name) const;  // nullptr when absent
   const TensorEntry& at(std::string_view name) const;    // fails naming the file and near names
+  // Fails, naming the tensor and the file, where it is missing or has another shape.
+  void check_shape(std::string_view name, const std::vector<int64_t>& wanted) const;
 
   // Where it came from, for messages, and what the file says of itself (safetensors metadata, GGUF keys).
   const std::string& origin() const { return origin_; }
@@ -87,6 +89,9 @@ class TensorFile {
 // of these counts: model.safetensors(.index.json), pytorch_model.bin(.index.json), final.pth, then a lone
 // *.safetensors, *.pth, *.bin or *.gguf. Bad input is one error; nothing is executed, nothing read outside them.
 std::unique_ptr<TensorFile> open_weights(const std::filesystem::path& path);
+
+// A pickle that Hugging Face's trainer leaves beside the weights, by its name: optimizer.bin, rng_state.pth, ...
+bool is_trainer_state(std::string_view name);
 
 // The entry's numbers as floats in row-major order; out.size() must be element_count(). Any dtype.
 void read_f32(const TensorEntry& entry, std::span<float> out);

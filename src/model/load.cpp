@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -37,6 +36,13 @@ Tensor heads_from_blocks(const Tensor& qkv, int64_t heads) {
   return qkv.view({3, heads, qkv.size(0) / 3 / heads, -1}).transpose(0, 1).reshape(qkv.sizes());
 }
 
+// The shape that a tensor of this layout has in the file. A bias turned round is itself.
+std::vector<int64_t> stored_shape(Layout layout, const std::vector<int64_t>& shape) {
+  if (layout != Layout::kTransposed) return shape;
+  return {shape.rbegin(), shape.rend()};
+}
+
+// Wants a tensor of the stored shape: views of another would fail, or read past its dimensions.
 Tensor apply_layout(Layout layout, const Tensor& tensor, const ParameterSpec& spec,
                     const ModelConfig& config) {
   switch (layout) {
@@ -52,7 +58,8 @@ Tensor apply_layout(Layout layout, const Tensor& tensor, const ParameterSpec& sp
   return tensor;
 }
 
-// Where one kind of file keeps a parameter: the names it goes by there, and how to read it.
+// Where one kind of file keeps a parameter: the names it goes by there, and how to read it. `read` checks the
+// shape in the file before it reads or rearranges anything, and gives the shape of the spec.
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
@@ -76,6 +83,7 @@ class HuggingFaceSource : public ParameterSource {
     for (const std::string& name : candidates) {
       if (!reader_.has(name)) continue;
       used.insert(name);
+      reader_.file().check_shape(name, spec.shape);
       return is_gate(spec.role) ? reader_.read_gate(name, spec.role == Role::kGateIdle) : reader_.read(name);
     }
     // A checkpoint of the published kind (use_sparse_attn) gates at score > 0 and stores no bias.
@@ -107,6 +115,7 @@ class GgufSource : public ParameterSource {
     used.insert(name);
     const auto it = architecture_.gguf_layouts.find(spec.role);
     const Layout layout = it == architecture_.gguf_layouts.end() ? Layout::kSame : it->second;
+    reader_.file().check_shape(name, stored_shape(layout, spec.shape));
     return apply_layout(layout, reader_.read(name), spec, config_);
   }
 
@@ -133,19 +142,12 @@ class TransformerLensSource : public ParameterSource {
   const ModelConfig& config_;
 };
 
-void check_shape(const Tensor& tensor, const ParameterSpec& spec, const std::string& origin) {
-  if (tensor.sizes().equals(spec.shape)) return;
-  fail_input(fmt::format("tensor '{}' has shape [{}], wanted [{}]", spec.name,
-                         fmt::join(tensor.sizes(), ", "), fmt::join(spec.shape, ", ")),
-             origin, "the weights and config.json must be of the same model");
-}
-
 void check_nothing_left(const TensorFile& file, const ParameterSource& source,
                         const std::set<std::string>& used) {
   for (const TensorEntry& entry : file.entries()) {
     if (used.contains(entry.name) || source.may_ignore(entry.name)) continue;
     fail_input(fmt::format("unexpected tensor '{}'", printable(entry.name)), file.origin(),
-               "the weights and config.json must be of the same model");
+               "the weights and their configuration must be of the same model");
   }
 }
 
@@ -208,9 +210,7 @@ Transformer load_model(const fs::path& path, const LoadOptions& options) {
   NamedTensors parameters;
   std::set<std::string> used;
   for (const ParameterSpec& spec : list_parameters(architecture, config)) {
-    Tensor tensor = source->read(spec, used);
-    check_shape(tensor, spec, file->origin());
-    parameters.emplace_back(spec.name, tensor.to(options.device));
+    parameters.emplace_back(spec.name, source->read(spec, used).to(options.device));
   }
   check_nothing_left(*file, *source, used);
   Transformer model(std::move(config), std::move(parameters));

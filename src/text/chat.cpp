@@ -4,6 +4,7 @@
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "io/tensor_file.h"
+#include "text/tokenizer_parts.h"
 
 namespace openwork {
 namespace {
@@ -15,16 +16,6 @@ json read_object(const fs::path& path) {
   if (!fs::exists(path)) return json::object();
   json value = read_json_file(path);
   return value.is_object() ? value : json::object();
-}
-
-// A file is a GGUF file, or a tokenizer.json in its folder; a folder may hold one .gguf and nothing else.
-fs::path find_gguf(const fs::path& model) {
-  if (!fs::is_directory(model)) return model.extension() == ".gguf" ? model : fs::path();
-  if (fs::exists(model / "tokenizer.json")) return {};
-  fs::path found;
-  for (const auto& entry : fs::directory_iterator(model))
-    if (entry.path().extension() == ".gguf") found = entry.path();
-  return found;
 }
 
 // "chat_template": a text, or several with names, of which `default` counts.
@@ -87,7 +78,7 @@ std::string ChatTemplate::render(const std::vector<ChatMessage>& messages) const
 }
 
 ChatTemplate read_chat_template(const fs::path& model, const Tokenizer& tokenizer) {
-  const fs::path gguf = find_gguf(model);
+  const fs::path gguf = find_tokenizer_gguf(model);
   if (gguf.empty()) return from_folder(fs::is_directory(model) ? model : model.parent_path(), tokenizer);
   const json metadata = open_weights(gguf)->metadata();
   const json text = metadata.value("tokenizer.chat_template", json());
@@ -101,7 +92,7 @@ ChatTemplate read_chat_template(const fs::path& model, const Tokenizer& tokenize
 
 std::vector<int64_t> read_end_tokens(const fs::path& model, const Tokenizer& tokenizer) {
   std::vector<int64_t> ids;
-  const fs::path gguf = find_gguf(model);
+  const fs::path gguf = find_tokenizer_gguf(model);
   if (!gguf.empty()) {
     const json metadata = open_weights(gguf)->metadata();
     for (const char* name : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"})

@@ -68,6 +68,10 @@ void read_configuration(const fs::path& folder, TokenizerParts& parts) {
   if (adds_beginning && parts.prefix.empty() && parts.beginning) parts.prefix = {*parts.beginning};
 }
 
+bool has_vocabulary_and_merges(const fs::path& folder) {
+  return is_there(folder / "vocab.json") && is_there(folder / "merges.txt");
+}
+
 // GPT-2's old layout as a tokenizer.json: vocab.json holds ids by token, merges.txt a merge per line.
 TokenizerParts read_vocabulary_and_merges(const fs::path& folder) {
   const std::string origin = (folder / "vocab.json").string();
@@ -99,18 +103,23 @@ TokenizerParts read_folder(const fs::path& folder) {
   if (is_there(folder / "tokenizer.json"))
     return read_tokenizer_json(read_json_file(folder / "tokenizer.json"),
                                (folder / "tokenizer.json").string());
-  if (is_there(folder / "vocab.json") && is_there(folder / "merges.txt"))
-    return read_vocabulary_and_merges(folder);
-  std::vector<fs::path> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().extension() == ".gguf") found.push_back(entry.path());
-  if (found.size() == 1) return read_gguf(found.front());
+  if (has_vocabulary_and_merges(folder)) return read_vocabulary_and_merges(folder);
+  if (const fs::path gguf = find_tokenizer_gguf(folder); !gguf.empty()) return read_gguf(gguf);
   fail_input("no tokenizer.json", folder.string(),
              "put the model's tokenizer.json there, or name another model");
 }
 
 }  // namespace
+
+fs::path find_tokenizer_gguf(const fs::path& model) {
+  std::error_code ignored;
+  if (!fs::is_directory(model, ignored)) return is_gguf(model) ? model : fs::path();
+  if (is_there(model / "tokenizer.json") || has_vocabulary_and_merges(model)) return {};
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(model, ignored))
+    if (entry.path().extension() == ".gguf") found.push_back(entry.path());
+  return found.size() == 1 ? found.front() : fs::path();
+}
 
 TokenizerParts read_tokenizer_file(const fs::path& path) {
   std::error_code ignored;

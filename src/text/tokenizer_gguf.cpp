@@ -145,6 +145,11 @@ std::optional<int32_t> id_at(const json& metadata, const char* key, size_t size)
   return static_cast<int32_t>(id);
 }
 
+bool adds_beginning(const json& metadata, const std::string& origin) {
+  const json said = metadata.value("tokenizer.ggml.add_bos_token", json());
+  return said.is_boolean() ? said.get<bool>() : find_pre_tokeniser(metadata, origin).adds_beginning;
+}
+
 }  // namespace
 
 json tokenizer_json_of_gguf(const json& metadata, const std::string& origin) {
@@ -167,14 +172,24 @@ json tokenizer_json_of_gguf(const json& metadata, const std::string& origin) {
             {"merges", list_of(metadata, "tokenizer.ggml.merges", origin)}}}};
 }
 
+json tokenizer_config_of_gguf(const json& metadata, const std::string& origin) {
+  const json& tokens = list_of(metadata, "tokenizer.ggml.tokens", origin);
+  json config = {{"add_bos_token", adds_beginning(metadata, origin)}};
+  const auto name_token = [&](const char* to, const char* key) {
+    if (const auto id = id_at(metadata, key, tokens.size())) config[to] = tokens[static_cast<size_t>(*id)];
+  };
+  name_token("bos_token", "tokenizer.ggml.bos_token_id");
+  name_token("eos_token", "tokenizer.ggml.eos_token_id");
+  if (const auto it = metadata.find("tokenizer.chat_template"); it != metadata.end())
+    config["chat_template"] = *it;
+  return config;
+}
+
 TokenizerParts read_tokenizer_gguf(const json& metadata, const std::string& origin) {
   TokenizerParts parts = read_tokenizer_json(tokenizer_json_of_gguf(metadata, origin), origin);
   parts.beginning = id_at(metadata, "tokenizer.ggml.bos_token_id", parts.pieces.size());
   parts.end = id_at(metadata, "tokenizer.ggml.eos_token_id", parts.pieces.size());
-  const json adds = metadata.value("tokenizer.ggml.add_bos_token", json());
-  const bool adds_beginning =
-      adds.is_boolean() ? adds.get<bool>() : find_pre_tokeniser(metadata, origin).adds_beginning;
-  if (adds_beginning && parts.beginning) parts.prefix = {*parts.beginning};
+  if (parts.beginning && adds_beginning(metadata, origin)) parts.prefix = {*parts.beginning};
   if (metadata.value("tokenizer.ggml.add_eos_token", json()) == true && parts.end)
     parts.suffix = {*parts.end};
   return parts;

@@ -41,9 +41,15 @@ TokenizerParts read_tokenizer_json(const nlohmann::json& tokenizer, const std::s
 // The same from a GGUF file's tokenizer.ggml.* keys, by way of the tokenizer.json that says the same.
 TokenizerParts read_tokenizer_gguf(const nlohmann::json& metadata, const std::string& origin);
 nlohmann::json tokenizer_json_of_gguf(const nlohmann::json& metadata, const std::string& origin);
+// What the tokenizer_config.json beside it says: the beginning and end tokens and the chat template.
+nlohmann::json tokenizer_config_of_gguf(const nlohmann::json& metadata, const std::string& origin);
 
 // Bytes as text: each maximal ill-formed part becomes one U+FFFD, as the Unicode standard recommends.
 std::string replace_invalid(std::string text);
+
+// The GGUF file that holds a model's tokenizer: the model itself, or the only .gguf of a folder without a
+// tokenizer.json. Empty where there is none.
+std::filesystem::path find_tokenizer_gguf(const std::filesystem::path& model);
 
 // A tokenizer.json, a .gguf, or a folder with one (tokenizer.h says what a folder may hold).
 TokenizerParts read_tokenizer_file(const std::filesystem::path& path);

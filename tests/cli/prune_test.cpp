@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cli/command.h"
+#include "io/test_files.h"
 
 namespace openwork {
 namespace {
@@ -105,6 +106,13 @@ TEST(Prune, ADenseModelByEffectKeepsItsBestHeads) {
   const nlohmann::json pruned = evaluate_pruned(first);
   EXPECT_EQ(pruned["open_heads"], 12);
   EXPECT_LT(pruned["kept_edges"].get<double>(), 0.5);
+  const ProgramResult stats =
+      run_openwork({"stats", first, "The cat sat on the mat", "--json", "-", "--quiet"});
+  ASSERT_EQ(stats.exit_code, 0) << stats.err;
+  const nlohmann::json heads = stats.json()["models"][0]["heads"];
+  double density = 0;  // a head that is there keeps all its edges, one that is gone none
+  for (const nlohmann::json& head : heads) density += head["density"]["mean"].get<double>();
+  EXPECT_EQ(density, 12);
 
   // A second pruning goes on from the first, and still knows the first source.
   const ProgramResult again = run_prune(first, second, {"--by", "effect", "--keep", "3", "--blocks", "1"});
@@ -155,6 +163,63 @@ TEST(Prune, ACompactDifferenceBecomesAFullFolder) {
               record["after"]["nats_per_token"].get<double>(), 1e-5);
   EXPECT_GT(record["removed"].size(), 20u);
   EXPECT_EQ(evaluate_pruned(out)["heads"].size(), 30u);
+}
+
+// A small GGUF model whose tokenizer, 61 tokens written token0 to token60, begins texts with token0.
+void write_gguf_model(const std::string& path) {
+  const auto text = [](const std::string& value) { return pack<uint64_t>(value.size()) + value; };
+  const auto pair = [&](const std::string& key, uint32_t type, const std::string& value) {
+    return text(key) + pack(type) + value;
+  };
+  constexpr uint32_t kUint32 = 4, kText = 8, kList = 9, kTokens = 61, kUserDefined = 4;
+  std::string types = pack(kUint32) + pack<uint64_t>(kTokens);
+  for (uint32_t id = 0; id < kTokens; ++id) types += pack(kUserDefined);
+  std::string pairs =
+      pair("tokenizer.ggml.pre", kText, text("llama-bpe")) +
+      pair("tokenizer.ggml.merges", kList, pack(kText) + pack<uint64_t>(0)) +
+      pair("tokenizer.ggml.token_type", kList, types) +
+      pair("tokenizer.ggml.eot_token_id", kUint32, pack<uint32_t>(5)) +
+      pair("tokenizer.chat_template", kText, text("{{ bos_token }}token3{{ messages[0].content }}"));
+  const size_t padding = 32 - (pairs.size() + pair("p", kText, text("")).size()) % 32;  // of the tensors
+  pairs += pair("p", kText, text(std::string(padding, '.')));
+  std::string file = read_file("tests/data/variants/gguf_llama_biases/model.gguf");
+  file[16] = static_cast<char>(file[16] + 6);  // how many pairs there are
+  std::ofstream(path, std::ios::binary) << file.insert(24, pairs);
+}
+
+TEST(Prune, TheTokenizerOfAGgufFileBeginsAndEndsTextsAsItDid) {
+  const ScratchFolder scratch;
+  write_gguf_model(scratch / "model.gguf");
+  std::ofstream data(scratch / "text.txt");
+  for (int n = 0; n < 40; ++n) data << "token7token8";
+  data.close();
+  const auto prune = [&](const std::string& model, const std::string& out) {
+    const ProgramResult result = run_openwork({"prune", model, "--data", scratch / "text.txt", "--context",
+                                               "16", "--by", "effect", "--keep", "3", "--out", out});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  };
+  const auto ids_of = [](const std::string& model, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"run", model, "token4", "--json", "-"};
+    all.insert(all.end(), more.begin(), more.end());
+    const ProgramResult result = run_openwork(all);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.exit_code == 0 ? result.json()["prompts"][0]["ids"] : nlohmann::json();
+  };
+  const std::vector<std::string> chat = {"--chat", "--generate", "1"};
+  prune(scratch / "model.gguf", scratch / "first");
+  for (const std::string& model : {scratch / "model.gguf", scratch / "first"}) {
+    EXPECT_EQ(ids_of(model, {}), nlohmann::json({0, 4})) << model;
+    EXPECT_EQ(ids_of(model, chat), nlohmann::json({0, 3, 4})) << model;
+  }
+  EXPECT_EQ(nlohmann::json::parse(read_file(scratch / "first/generation_config.json"))["eos_token_id"],
+            nlohmann::json({0, 5}));
+
+  // From a folder: its chat template and end tokens come along.
+  std::ofstream(scratch / "first/chat_template.jinja") << "token9";
+  prune(scratch / "first", scratch / "second");
+  EXPECT_EQ(ids_of(scratch / "second", chat), nlohmann::json({9}));
+  EXPECT_EQ(read_file(scratch / "second/generation_config.json"),
+            read_file(scratch / "first/generation_config.json"));
 }
 
 TEST(BenchInfer, GivesRatiosToTheDenseModel) {

@@ -357,15 +357,18 @@ TEST(FilePlan, TakesOneFormOfTheWeights) {
               ElementsAre("model.safetensors"));
   EXPECT_THAT(weights_of({"pytorch_model.bin", "training_args.bin", "x.gguf"}),
               ElementsAre("pytorch_model.bin"));
-  EXPECT_THAT(weights_of({"config.json", "final.pth"}), ElementsAre("final.pth"));
+  EXPECT_THAT(weights_of({"config.json", "final.pth", "rng_state.pth", "optimizer.pth", "scheduler.pth"}),
+              ElementsAre("final.pth"));
   EXPECT_THAT(weights_of({"README.md", "x.gguf"}), ElementsAre("x.gguf"));
   EXPECT_THAT(weights_of({"other.safetensors"}), ElementsAre("other.safetensors"));
 }
 
 TEST(FilePlan, TakesConfigurationAndTokenizer) {
-  const FilePlan plan =
-      plan_files({"README.md", "config.json", "tokenizer.json", "merges.txt", "model.safetensors"}, "", "");
-  EXPECT_THAT(plan.small, UnorderedElementsAre("config.json", "tokenizer.json", "merges.txt"));
+  const FilePlan plan = plan_files({"README.md", "config.json", "tokenizer.json", "merges.txt",
+                                    "chat_template.jinja", "generation_config.json", "model.safetensors"},
+                                   "", "");
+  EXPECT_THAT(plan.small, UnorderedElementsAre("config.json", "tokenizer.json", "merges.txt",
+                                               "chat_template.jinja", "generation_config.json"));
 }
 
 TEST(FilePlan, TakesAnAdapter) {

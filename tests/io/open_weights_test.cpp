@@ -50,7 +50,8 @@ TEST(OpenWeights, FindsAFoldersWeights) {
     const TestFolder folder;
     write_tensor(folder / name, "w");
     folder.write("config.json", "{}");
-    folder.write("training_args.bin", "not weights");
+    for (const char* other : {"training_args.bin", "optimizer.pth", "rng_state.pth"})
+      folder.write(other, "not weights");
     EXPECT_EQ(only_tensor(folder.path()), "w") << name;
   }
 }

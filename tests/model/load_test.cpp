@@ -18,6 +18,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/safetensors.h"
+#include "io/test_files.h"
 #include "model/architecture.h"
 
 namespace openwork {
@@ -29,11 +30,11 @@ using testing::HasSubstr;
 // A copy of a fixture whose configuration and tensors a test may change before opening it.
 class EditedModel {
  public:
-  explicit EditedModel(const std::string& fixture)
+  explicit EditedModel(const std::string& fixture, const std::string& weights = "model.safetensors")
       : folder_(fs::temp_directory_path() / fmt::format("openwork-load-{}-{}", getpid(), counter_++)) {
     fs::create_directories(folder_);
     config = read_json_file(fs::path("tests/data") / fixture / "config.json");
-    for (auto& [name, tensor] : read_golden(fs::path("tests/data") / fixture / "model.safetensors"))
+    for (auto& [name, tensor] : read_golden(fs::path("tests/data") / fixture / weights))
       tensors[name] = tensor.to(at::kFloat);
   }
   ~EditedModel() { fs::remove_all(folder_); }
@@ -90,6 +91,69 @@ TEST(LoadModel, RefusesAWrongShape) {
   EditedModel model("olmo");
   model.tensors["model.layers.2.mlp.up_proj.weight"] = at::ones({80, 31});
   EXPECT_THAT(model.refusal(), HasSubstr("has shape [80, 31], wanted [80, 32]"));
+}
+
+// A GGUF file with one tensor's dimensions, innermost first, replaced.
+std::string with_dimensions(std::string file, const std::string& tensor, const std::vector<uint64_t>& sizes) {
+  const auto named = [](const std::string& name) { return pack<uint64_t>(name.size()) + name; };
+  std::string dimensions = pack(static_cast<uint32_t>(sizes.size()));
+  for (const uint64_t size : sizes) dimensions += pack(size);
+  const size_t place = file.find(named(tensor)) + named(tensor).size();
+  const size_t replaced = 4 + 8 * static_cast<size_t>(file[place]);
+  file.replace(place, replaced, dimensions);
+  // The numbers stay where they are: the name of a tensor that is read later grows by what was taken out.
+  const std::string later = "blk.1.ffn_up.weight",
+                    longer = later + std::string(replaced - dimensions.size(), '_');
+  return file.replace(file.find(named(later)), named(later).size(), named(longer));
+}
+
+TEST(LoadModel, RefusesAWrongShapeInAGgufFileBeforeItIsRearranged) {
+  struct Case {
+    const char *fixture, *tensor;
+    std::vector<uint64_t> sizes;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {"llama_llama3", "blk.0.attn_q.weight", {}, "has shape [], wanted [32, 16]"},
+      {"llama_llama3", "blk.0.attn_q.weight", {170, 3}, "has shape [3, 170], wanted [32, 16]"},
+      {"llama_llama3", "blk.1.attn_k.weight", {16}, "has shape [16], wanted [16, 16]"},
+      {"llama_biases", "blk.0.attn_q.bias", {}, "has shape [], wanted [24]"},
+      {"olmo", "blk.0.attn_k.weight", {}, "has shape [], wanted"},
+      {"gpt2", "blk.0.attn_qkv.weight", {}, "has shape [], wanted [48, 16]"},
+      {"gpt2", "blk.0.ffn_up.weight", {20, 16}, "has shape [16, 20], wanted [20, 16]"},
+      {"gpt2", "blk.0.attn_qkv.bias", {}, "has shape [], wanted [48]"},
+      {"gptneox", "blk.0.attn_qkv.weight", {}, "has shape [], wanted [48, 16]"},
+      {"gptneox", "blk.0.attn_qkv.weight", {16, 47}, "has shape [47, 16], wanted [48, 16]"},
+      {"gptneox", "blk.0.attn_qkv.bias", {}, "has shape [], wanted [48]"},
+  };
+  const TestFolder folder;
+  for (const auto& [fixture, tensor, sizes, message] : cases) {
+    const std::string whole = read_whole(fmt::format("tests/data/variants/gguf_{}/model.gguf", fixture));
+    const fs::path file = folder.write("wrong.gguf", with_dimensions(whole, tensor, sizes));
+    expect_bad_input(fmt::format("tensor '{}' {}", tensor, message), [&] { load_model(file); });
+    expect_bad_input("wrong.gguf", [&] { load_model(file); });
+  }
+}
+
+TEST(LoadModel, RefusesAWrongShapeUnderTransformerLensNames) {
+  const std::vector<std::tuple<const char*, std::vector<int64_t>, const char*>> cases = {
+      {"blocks.0.attn.W_Q", {}, "has shape [], wanted [4, 32, 8]"},
+      {"blocks.1.attn.W_K", {32, 32}, "has shape [32, 32], wanted [4, 32, 8]"},
+      {"blocks.0.attn.W_V", {8, 32, 4}, "has shape [8, 32, 4], wanted [4, 32, 8]"},
+      {"blocks.0.attn.b_Q", {3}, "has shape [3], wanted [4, 8]"},
+      {"blocks.2.attn.W_O", {32}, "has shape [32], wanted [4, 8, 32]"},
+      {"blocks.0.mlp.W_in", {2, 3, 4}, "has shape [2, 3, 4], wanted [32, 128]"},
+      {"blocks.0.mlp.W_out", {32, 128}, "has shape [32, 128], wanted [128, 32]"},
+      {"unembed.W_U", {}, "has shape [], wanted [32, 128]"},
+      {"unembed.b_U", {5}, "has shape [5], wanted [128]"},
+      {"embed.W_E", {}, "has shape [], wanted [97, 32]"},
+      {"embed.W_E", {0, 32}, "has shape [0, 32], wanted [97, 32]"},
+  };
+  for (const auto& [tensor, shape, message] : cases) {
+    EditedModel model("sparse_gpt2_published", "final.pth");
+    model.tensors[tensor] = at::ones(shape);
+    EXPECT_THAT(model.refusal(), HasSubstr(fmt::format("tensor '{}' {}", tensor, message)));
+  }
 }
 
 TEST(LoadModel, RefusesNumbersThatAreNotFinite) {

@@ -89,6 +89,24 @@ TEST_P(PrunedModel, IsTheDenseModelWithThoseHeadsAtZero) {
   }
 }
 
+// What is left of such a layer is its output's bias, behind the norm where norms come after (OLMo-2).
+TEST_P(PrunedModel, ALayerWithoutHeadsAddsItsBiasAsBefore) {
+  const at::NoGradGuard no_grad;
+  const Transformer plain = load_model(pruned_source(GetParam()));
+  ModelConfig config = plain.config();
+  config.qkv_bias = config.output_bias = true;
+  const std::map<std::string, Tensor> own(plain.parameters().begin(), plain.parameters().end());
+  NamedTensors parameters;
+  for (const ParameterSpec& spec : list_parameters(architecture_named(config.architecture, "test"), config)) {
+    const auto it = own.find(spec.name);
+    const Tensor drawn = at::arange(spec.shape[0], at::kFloat).mul(1.7).sin().mul(0.3);
+    parameters.emplace_back(spec.name, it != own.end() ? it->second : drawn);
+  }
+  const Transformer dense(config, parameters);
+  const Tensor wanted = ablate_others(dense, kEmptyLayer).to(at::kDouble);
+  expect_close(prune_heads(dense, kEmptyLayer).forward(prune_ids()), wanted, "logits", 1e-5, 0);
+}
+
 TEST_P(PrunedModel, ShowsTheOriginalHeadsWithZerosForThoseGone) {
   const at::NoGradGuard no_grad;
   const Transformer pruned = prune_heads(load_model(pruned_source(GetParam())), kSome);

@@ -1,6 +1,7 @@
 """transformers models with openwork's attention and gates: the program's logits, training, saving, adapters."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -65,6 +66,15 @@ def test_load_reads_every_architecture(name):
     with torch.no_grad():
         logits = openwork.load(DATA / name)(golden(name)["input_ids"]).logits
     torch.testing.assert_close(logits, golden(name)["logits"], atol=1e-4, rtol=0)
+
+
+def test_a_saved_model_keeps_its_tokenizer_and_chat_template(tmp_path):
+    shutil.copytree(DATA / "gpt2", tmp_path / "source")
+    files = {"tokenizer.json": "{}", "tokenizer_config.json": '{"add_bos_token": true}', "chat_template.jinja": "{{ messages }}"}
+    for name, text in files.items():
+        (tmp_path / "source" / name).write_text(text)
+    openwork.save(openwork.load(tmp_path / "source"), tmp_path / "saved")
+    assert {name: (tmp_path / "saved" / name).read_text() for name in files} == files
 
 
 @pytest.mark.parametrize("name", ["openwork-8m", "openwork-8m-sparse"])

@@ -9,6 +9,7 @@
 
 #include "base/utf8.h"
 #include "text/text_files.h"
+#include "text/tokenizer_parts.h"
 
 namespace openwork {
 namespace {
@@ -303,6 +304,24 @@ TEST(TokenizerGguf, EndsTextsWithTheTokenWrittenEndoftextWhateverItsEosSays) {
   EXPECT_THAT(Tokenizer::from_gguf_metadata(metadata, "gguf").prefix(), ElementsAre(1));
   metadata["tokenizer.ggml.tokens"][0] = "<|other|>";
   EXPECT_EQ(Tokenizer::from_gguf_metadata(metadata, "gguf").end_of_text_id(), 2);
+}
+
+TEST(TokenizerGguf, SaysTheSameAsTheFilesItWasMadeFrom) {
+  for (const json& adds : {json(true), json(false), json()}) {  // null: Llama's files do not say, and do
+    json metadata = small_metadata();
+    metadata.update({{"tokenizer.ggml.pre", "llama-bpe"}, {"tokenizer.chat_template", "{{ bos_token }}"}});
+    metadata["tokenizer.ggml.add_bos_token"] = adds;
+    const TestFolder folder;
+    folder.write("tokenizer.json", tokenizer_json_of_gguf(metadata, "gguf").dump());
+    const json config = tokenizer_config_of_gguf(metadata, "gguf");
+    folder.write("tokenizer_config.json", config.dump());
+    const Tokenizer gguf = Tokenizer::from_gguf_metadata(metadata, "gguf");
+    const Tokenizer files = Tokenizer::from_file(folder.path());
+    EXPECT_EQ(files.prefix(), gguf.prefix()) << adds;
+    EXPECT_EQ(files.beginning_id(), gguf.beginning_id()) << adds;
+    EXPECT_EQ(config["chat_template"], "{{ bos_token }}");
+    EXPECT_EQ(config["eos_token"], metadata["tokenizer.ggml.tokens"][2]);
+  }
 }
 
 TEST(TokenizerGguf, RefusesOtherModelsAndUnknownPreTokenisers) {
