@@ -15,7 +15,7 @@ from .errors import Error, InputError
 from .operator import GatedAttention, GatedAttentionResult, gated_attention
 
 if TYPE_CHECKING:
-    from .hugging_face import add_gates, gates_of, load, load_adapter, penalty, save
+    from .hugging_face import add_gates, gates_of, learn_gates, load, load_adapter, penalty, save
     from .lens import to_transformer_lens
     from .model import EditedModel, Model, Run, call, models
     from .results import Figure, Record, Result
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __version__: str = _library.VERSION
 
 _LATER = {
-    "hugging_face": ("add_gates", "gates_of", "load", "load_adapter", "penalty", "save"),
+    "hugging_face": ("add_gates", "gates_of", "learn_gates", "load", "load_adapter", "penalty", "save"),
     "lens": ("to_transformer_lens",),
     "model": ("EditedModel", "Model", "Run", "call", "models"),
     "results": ("Figure", "Record", "Result"),

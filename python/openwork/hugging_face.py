@@ -148,7 +148,8 @@ def add_gates(
             module.register_parameter(name, nn.Parameter(numbers, requires_grad=learn))
         module.openwork_gates = gates
     model.openwork_gates = gates  # type: ignore[assignment]
-    model.register_forward_pre_hook(lambda module, _: gates.begin_pass(module.training))
+    # Of the model inside: PEFT calls the outer one's forward itself, past its hooks.
+    model.base_model.register_forward_pre_hook(lambda module, _: gates.begin_pass(module.training))
     model.set_attn_implementation("openwork")
     _name_loss(model)
     config.attention_gate = {"kind": gate, "version": 1}
@@ -173,6 +174,13 @@ def gates_of(model: nn.Module, default: Any = _MISSING) -> Gates:
     if default is _MISSING:
         raise InputError(f"{type(model).__name__} has no gates; openwork; call openwork.add_gates(model) first")
     return default
+
+
+def learn_gates(model: nn.Module, learn: bool = True) -> None:
+    """Whether gate biases and idle scores are trained. PEFT freezes all that is not its own: call this after get_peft_model."""
+    for name, parameter in model.named_parameters():
+        if name.endswith((".gate_bias", ".gate_idle")):
+            parameter.requires_grad_(learn)
 
 
 def penalty(model: nn.Module, *, head_weight: float = 0.5, form: str = "sqrt") -> Tensor:
@@ -214,13 +222,9 @@ def load(name: str, *, device: str | torch.device = "cpu", dtype: torch.dtype = 
     model.openwork_source = str(name)
     _name_loss(model)
     model.to(device)
-    for parameter in model.parameters():  # gates stay float32
-        if parameter.dtype == torch.float32 and dtype != torch.float32:
+    for parameter_name, parameter in model.named_parameters():
+        if not parameter_name.endswith((".gate_bias", ".gate_idle")):  # gates stay float32
             parameter.data = parameter.data.to(dtype)
-    for module in _attention_modules(model).values():
-        for gate_name in ("gate_bias", "gate_idle"):
-            if dtype != torch.float32 and hasattr(module, gate_name):
-                getattr(module, gate_name).data = getattr(module, gate_name).data.float()
     return model.eval()
 
 
@@ -263,22 +267,8 @@ def save(model: Any, folder: str | Path, *, tokenizer: Any = None) -> Path:
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
     elif getattr(model, "openwork_source", None):
-        _copy_tokenizer(model.openwork_source, folder)
+        _library.core().copy_tokenizer(model.openwork_source, str(folder))
     return folder
-
-
-def _copy_tokenizer(source: str, folder: Path) -> None:
-    listed = {model.name: Path(model.path) for model in _listed_models()}
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        found = listed.get(source, Path(source)) / name
-        if found.is_file():
-            (folder / name).write_bytes(found.read_bytes())
-
-
-def _listed_models() -> list[Any]:
-    from .model import models
-
-    return models()
 
 
 def _add_gates_to_adapter(model: Any, folder: Path) -> None:
@@ -313,4 +303,6 @@ def load_adapter(model: PreTrainedModel, folder: str | Path, *, trainable: bool 
         for name, tensor in load_file(folder / "adapter_model.safetensors").items():
             if name.endswith((".gate_bias", ".gate_idle")):
                 parameters[name.removeprefix("base_model.model.")].copy_(tensor)
+    if trainable:
+        learn_gates(adapted)
     return adapted

@@ -107,5 +107,8 @@ class GatedAttention(nn.Module):
 
 
 def layer_seed(seed: int, layer: int) -> int:
-    """A layer's own seed. The noise's generator mixes well; two layers of a step, and two steps, only must differ."""
-    return seed * 65536 + layer
+    """A layer's own seed, 64 bits. The noise's generator mixes well; two layers of a step, and two steps, only must differ."""
+    wide = seed * 65536 + layer
+    if not -(1 << 63) <= wide < 1 << 63:
+        wide = (wide + (wide >> 64) * 0x9E3779B97F4A7C15) % (1 << 64)
+    return wide - (1 << 64) if wide >= 1 << 63 else wide

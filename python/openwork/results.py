@@ -285,7 +285,9 @@ class Sparsified(Result):
         """The trained model, opened."""
         from .model import Model
 
-        return Model(str(self.folder), **options)
+        opened = Model(str(self.folder), **options)
+        opened._made_by = self  # a folder that nobody named goes when this does
+        return opened
 
 
 def keep_folder(result: Any, given: str | Path | None, folder: str | Path) -> None:

@@ -9,11 +9,13 @@
 
 #include "analyze/prompts.h"
 #include "base/error.h"
+#include "io/model_store.h"
 #include "model/generate.h"
 #include "model/save.h"
 #include "python/bindings.h"
 #include "python/tensor.h"
 #include "shell/open.h"
+#include "train/tokenizer_files.h"
 
 namespace nb = nanobind;
 
@@ -155,6 +157,12 @@ void bind_model(nb::module_& module) {
       .def("activation_names", &CoreModel::activation_names)
       .def("config", &CoreModel::config)
       .def("parameters", &CoreModel::parameters);
+  module.def(
+      "copy_tokenizer",
+      [](const std::string& model, const std::string& folder) {
+        copy_tokenizer(locate_model(model).path, folder);
+      },
+      nb::arg("model"), nb::arg("folder"));
 }
 
 }  // namespace openwork

@@ -68,6 +68,47 @@ def test_load_reads_every_architecture(name):
     torch.testing.assert_close(logits, golden(name)["logits"], atol=1e-4, rtol=0)
 
 
+def test_load_in_half_precision_leaves_the_gates_as_they_are():
+    exact = dict(openwork.load(DATA / "llama_idle").named_parameters())
+    for name, parameter in openwork.load(DATA / "llama_idle", dtype=torch.bfloat16).named_parameters():
+        if name.endswith((".gate_bias", ".gate_idle")):
+            assert parameter.equal(exact[name])
+        else:
+            assert parameter.dtype == torch.bfloat16
+
+
+def test_any_seed_trains_and_a_caller_past_the_hooks_draws_anew():
+    """PEFT's models call the forward of the one inside themselves."""
+    model = openwork.add_gates(open_fixture("gpt2"), seed=20240601).train()
+    ids = golden("gpt2")["input_ids"]
+    passes = []
+    for _ in range(2):
+        model.forward(ids)
+        passes.append([active.clone() for active in openwork.gates_of(model).active.values()])
+    assert openwork.gates_of(model).step == 2
+    assert any(not one.equal(other) for one, other in zip(*passes, strict=True))
+    seeds = {openwork.operator.layer_seed((seed << 24) + 1, 0) for seed in (0, 1, 1 << 23, 1 << 24, 1 << 40, -1, -(1 << 40))}
+    assert len(seeds) == 7 and all(-(1 << 63) <= seed < 1 << 63 for seed in seeds)
+
+
+def test_gates_can_be_frozen_and_learned_again():
+    model = openwork.add_gates(open_fixture("gpt2"), learn=False)
+    gates = [parameter for name, parameter in model.named_parameters() if name.endswith((".gate_bias", ".gate_idle"))]
+    assert not any(gate.requires_grad for gate in gates)
+    openwork.learn_gates(model)
+    assert gates and all(gate.requires_grad for gate in gates)
+
+
+@pytest.mark.parametrize("name", ["openwork-8m-sparse", "smollm2-135m"])
+def test_a_saved_models_tokenizer_is_that_of_any_form(name, tmp_path):
+    from openwork._library import core
+
+    if name not in [model.name for model in openwork.models()]:
+        pytest.skip(f"{name} is not here: run `openwork fetch {name}`")
+    core().copy_tokenizer(name, str(tmp_path))
+    assert (tmp_path / "tokenizer.json").is_file()
+
+
 def test_a_saved_model_keeps_its_tokenizer_and_chat_template(tmp_path):
     shutil.copytree(DATA / "gpt2", tmp_path / "source")
     files = {"tokenizer.json": "{}", "tokenizer_config.json": '{"add_bos_token": true}', "chat_template.jinja": "{{ messages }}"}

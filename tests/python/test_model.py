@@ -151,6 +151,14 @@ def test_sparsify_trains_and_opens(dense, tmp_path):
     assert list(result.rows())
 
 
+def test_a_model_of_a_folder_that_nobody_named_keeps_it(dense):
+    model = dense.sparsify(DATA / "held_out.txt", held_out="0.2", context=32, batch_tokens=64, steps=2).model(device="cpu")
+    folder = model._made_by.folder
+    assert model.run("The city").tokens and folder.exists()
+    del model
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize(
     ("call", "line"),
     [
