@@ -49,6 +49,12 @@ Job::Clock::time_point Job::ended_at() const {
   return ended_;
 }
 
+void Job::join() {
+  const std::lock_guard lock(mutex_);
+  seen_ = Clock::now();
+  ++holders_;
+}
+
 void Job::leave() {
   if (--holders_ <= 0) cancel();
 }
@@ -111,7 +117,7 @@ std::shared_ptr<Job> Jobs::begin(const std::string& key, std::function<Answer(Wo
   const std::lock_guard lock(mutex_);
   if (closed_) return nullptr;
   for (const auto& [id, job] : jobs_) {
-    if (job->key() != key || job->ended()) continue;
+    if (job->key() != key || job->ended() || job->is_cancelled()) continue;
     job->join();
     return job;
   }

@@ -49,9 +49,10 @@ class Job : public Work {
   // By those who ask. Looking keeps it alive; a glance does not.
   JobStatus look();
   bool ended() const;
+  bool is_cancelled() const { return cancelled_; }  // a running one ends after its pass
   JobStatus wait(uint64_t change,
                  std::chrono::milliseconds most);  // until it differs from that change, or so long
-  void join() { ++holders_; }
+  void join();
   void leave();  // cancels where nobody is left
   void cancel();
   Clock::time_point ended_at() const;

@@ -152,6 +152,25 @@ TEST_F(JobsTest, AreSharedByThoseWhoAskTheSameAndCancelledByTheLast) {
   EXPECT_NE(jobs.begin("a", [](Work&) { return done(); }), first);
 }
 
+TEST_F(JobsTest, OfOneThatIsCalledOffNobodyIsGivenAShare) {
+  Jobs jobs(queue, limits);
+  Gate begun, gate;
+  const auto first = jobs.begin("a", [&](Work& work) -> Answer {
+    begun.open();
+    gate.wait();  // a pass that goes on after it was cancelled
+    work.tell("", 0, 0);
+    return done();
+  });
+  begun.wait();
+  first->leave();
+  const auto again = jobs.begin("a", [](Work&) { return done(); });
+  EXPECT_NE(again, first);
+  gate.open();
+  while (!again->ended()) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(first->look().state, JobState::kCancelled);
+  EXPECT_EQ(again->look().state, JobState::kDone);
+}
+
 TEST_F(JobsTest, EndWhenNobodyLooksOrTheyTakeTooLong) {
   limits.unwatched = 0s;
   Jobs unwatched(queue, limits);

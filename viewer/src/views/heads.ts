@@ -87,9 +87,10 @@ export class HeadsView implements View {
   }
 
   private rank(state: State): void {
+    const isShown = (): boolean => this.room.store.state.prompt === state.prompt;
     this.room.data.ask<Importance>("/api/importance", { prompt: state.prompt })
-      .then((answer) => { this.importance = answer; this.arrange(); this.redraw(); })
-      .catch((reason: Error) => { this.reading.textContent = reason.message; });
+      .then((answer) => { if (isShown()) { this.importance = answer; this.arrange(); this.redraw(); } })
+      .catch((reason: Error) => { if (isShown()) this.reading.textContent = reason.message; });
   }
 
   // A head's class in one model; null while statistics are not there.
