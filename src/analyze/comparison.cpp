@@ -88,7 +88,7 @@ SuiteModel test_capability(const Transformer& model, const std::string& name, co
   constexpr int64_t kContext = 128;
   if (settings.capability == 0) return {name, {}};
   SuiteSource source;
-  source.vocabulary = make_vocabulary(model.config(), text.tokenizer, text.beginning, true);
+  source.vocabulary = make_vocabulary(model.config(), text.tokenizer, text.beginning, text.copy_begins);
   source.context = std::min(kContext, model.config().context);
   source.prompts = settings.capability, source.seed = settings.seed;
   return run_suite(model, name, source,

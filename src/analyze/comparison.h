@@ -36,7 +36,8 @@ struct ComparisonSettings {
 // What a model is shown, in its own tokens.
 struct ComparedText {
   const Tokenizer* tokenizer = nullptr;
-  std::vector<int64_t> beginning;             // tokens that stand before each text
+  std::vector<int64_t> beginning;  // tokens that stand before each text
+  bool copy_begins = true;  // whether prompts of random tokens have a beginning too (not with --bos no)
   std::vector<std::vector<int64_t>> prompts;  // of the statistics
   std::vector<int64_t> shown;                 // the prompt whose heads are pictured
   TokenBlocks held_out;

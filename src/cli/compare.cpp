@@ -76,13 +76,14 @@ void look_at_model(const CompareOptions& options, const GivenPrompts& given, con
   const Tokenizer& tokenizer = *prompts.tokenizer;
   ComparedText text{.tokenizer = &tokenizer,
                     .beginning = prompts.beginning,
+                    .copy_begins = options.common.bos != "no",
                     .prompts = std::move(prompts.ids),
                     .shown = shown.ids.front(),
                     .held_out = read_loss_blocks(options.data, given.texts, tokenizer,
                                                  end_of_text(tokenizer, config), config)};
   add_model(findings.compared, model, title, text, options.settings);
-  findings.tasks.add_model(
-      model, title, make_vocabulary(config, &tokenizer, prompts.beginning, options.common.bos != "no"));
+  findings.tasks.add_model(model, title,
+                           make_vocabulary(config, &tokenizer, prompts.beginning, text.copy_begins));
   findings.traces.add_model(model, name, title, std::move(shown));
 }
 
@@ -92,6 +93,7 @@ TracedModel keep_for_viewer(const CompareOptions& options, const Transformer& mo
   TracedModel kept = attach_transcoders(model, title, title);
   kept.tokenizer = open_tokenizer(name);
   kept.beginning = beginning_tokens(*kept.tokenizer, options.common);
+  kept.copy_begins = options.common.bos != "no";
   return kept;
 }
 

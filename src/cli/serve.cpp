@@ -37,6 +37,7 @@ std::vector<TracedModel> open_served_models(const ServeOptions& options) {
     TracedModel& model = models.emplace_back(open_traced_model(names, n, transcoders, options.common));
     model.tokenizer = open_tokenizer(names[n]);
     model.beginning = beginning_tokens(*model.tokenizer, options.common);
+    model.copy_begins = options.common.bos != "no";
     if (options.prompt_given)
       serve::tokenise(model, options.service.prompt);  // refuses what no page could show
   }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -25,7 +26,13 @@ TaskComparison::TaskComparison(const std::vector<std::string>& tasks, int64_t pr
   settings_.seed = seed;
   if (names_.empty()) names_ = {"copy"};
   if (names_ == std::vector<std::string>{"none"}) names_.clear();
-  for (const std::string& name : names_) check_task_name(name);
+  std::set<std::string> seen;
+  for (const std::string& name : names_) {
+    check_task_name(name);
+    if (!seen.insert(name_in_files(name)).second)
+      fail_input(fmt::format("two tasks are called '{}'", name_in_files(name)), "--task",
+                 "name each task once, and files apart");
+  }
 }
 
 void TaskComparison::add_task(const Transformer& model, const std::string& title,

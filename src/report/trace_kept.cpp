@@ -17,6 +17,13 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Rows are drawn for every layer: a small file may not ask for many.
+int64_t check_layer(int64_t layer) {
+  constexpr int64_t kMostLayers = 1 << 16;
+  if (layer < 0 || layer > kMostLayers) throw std::out_of_range(fmt::format("layer {}", layer));
+  return layer;
+}
+
 class KeptGraph {
  public:
   explicit KeptGraph(const Json& file)
@@ -32,7 +39,7 @@ class KeptGraph {
     trace.text = record_.value("text", metadata.at("prompt").get<std::string>());
     trace.graph.tokens = metadata.at("prompt_tokens").get<std::vector<std::string>>();
     trace.graph.heads = record_.value("heads", int64_t{0});
-    trace.graph.layers = record_.value("layers", int64_t{0});
+    trace.graph.layers = check_layer(record_.value("layers", int64_t{0}));
     const GraphThresholds thresholds = read_thresholds(metadata);
     trace.graph.node_threshold = thresholds.nodes, trace.graph.edge_threshold = thresholds.edges;
     for (const Json& node : file_.at("nodes")) add_node(node);
@@ -85,8 +92,7 @@ void KeptGraph::add_node(const Json& json) {
   TraceGraph& graph = kept_.trace.graph;
   const std::string id = json.at("node_id"), layer = json.at("layer"), label = json.value("clerp", "");
   TraceNode node{.kind = kind_of(json.at("feature_type"), id), .position = token_at(json, "ctx_idx")};
-  node.layer = layer == "E" ? -1 : std::stoll(layer);
-  if (node.layer < 0 && layer != "E") throw std::out_of_range("layer " + layer);
+  node.layer = layer == "E" ? -1 : check_layer(std::stoll(layer));
   const bool answer = node.kind == TraceNodeKind::kLogit;  // one layer above the number of them
   if (node.kind != TraceNodeKind::kBias)
     graph.layers = std::max(graph.layers, node.layer + (answer ? -1 : 1));

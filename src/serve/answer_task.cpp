@@ -44,7 +44,7 @@ Task draw_task(const TracedModel& model, const Question& question) {
     fail_input(fmt::format("no task '{}'", printable(question.task, 60)), "\"task\" of the request",
                fmt::format("use {}", fmt::join(built_in_tasks(), ", ")));
   const TaskVocabulary vocabulary =
-      make_vocabulary(model.model.config(), &*model.tokenizer, model.beginning, true);
+      make_vocabulary(model.model.config(), &*model.tokenizer, model.beginning, model.copy_begins);
   return make_task(question.task, vocabulary, question.prompts, question.seed);
 }
 

@@ -130,7 +130,7 @@ class ZstdSource : public ByteSource {
         fail_input(fmt::format("the zst file is damaged ({})", ZSTD_getErrorName(left)), packed_->name(),
                    kArchiveAdvice);
       frame_open_ = left != 0;
-      more_to_come_ = output.pos == output.size;  // it may hold back what did not fit
+      more_to_come_ = frame_open_ && output.pos == output.size;  // it may hold back what did not fit
     }
     return output.pos;
   }

@@ -355,11 +355,13 @@ static void check_start(const TranscodeOptions& options, const ModelConfig& conf
   const Transcoders& start = *options.start;
   const bool fits = start.kind == options.kind && start.input == options.input &&
                     static_cast<int64_t>(start.layers.size()) == config.layers &&
-                    start.layers.front().features() == options.features;
+                    start.layers.front().features() == options.features &&
+                    (options.skip || !start.layers.front().skip.defined());
   if (fits) return;
-  fail_input(fmt::format("it has {} layers of {} features, {}, {}", start.layers.size(),
-                         start.layers.front().features(), kind_name(start.kind), input_name(start.input)),
-             "--start", "give the --kind, --input and --features it was trained with");
+  fail_input(fmt::format("it has {} layers of {} features, {}, {}{}", start.layers.size(),
+                         start.layers.front().features(), kind_name(start.kind), input_name(start.input),
+                         start.layers.front().skip.defined() ? ", skips" : ""),
+             "--start", "give the --kind, --input, --features and --skip it was trained with");
 }
 
 void check_transcode_options(const TranscodeOptions& options, const ModelConfig& config) {

@@ -11,6 +11,7 @@
 #include "model/delta_format.h"
 #include "model/save.h"
 #include "model/weights.h"
+#include "transcode/descriptions.h"
 #include "transcode/rounded_rows.h"
 #include "transcode/transcoder_config.h"
 
@@ -229,6 +230,8 @@ void check_transcoder_place(const fs::path& folder) {
 void save_transcoders(const fs::path& folder, const Transcoders& transcoders, int bits) {
   check_transcoder_place(folder);
   make_folder(folder);
+  std::error_code ignored;
+  fs::remove(folder / kDescriptionsFile, ignored);  // those of other features
   for (size_t n = 0; n < transcoders.layers.size(); ++n) {
     const auto write = transcoders.kind == TranscoderKind::kPerLayer ? write_per_layer : write_cross_layer;
     write(folder, static_cast<int64_t>(n), transcoders.layers[n], bits);

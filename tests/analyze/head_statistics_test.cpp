@@ -222,6 +222,15 @@ TEST(HeadStatistics, RepeatForTheSameSeed) {
   EXPECT_NE(one.records[3].mean[Statistic::kInduction], other.records[3].mean[Statistic::kInduction]);
 }
 
+// All of a short row is local, however many such prompts there are.
+TEST(HeadStatistics, OfShortPromptsUniformLocalMassIsOne) {
+  const Transformer model = load_model("tests/data/gpt2");
+  for (const size_t prompts : {1, 3, 6, 7, 10, 49})
+    EXPECT_EQ(measure_heads(model, std::vector<std::vector<int64_t>>(prompts, {5, 17, 80, 2, 41}), {})
+                  .uniform_local,
+              1);
+}
+
 TEST(HeadStatistics, RefusePromptsWithoutASecondToken) {
   const Transformer model = load_model("tests/data/llama");
   EXPECT_THROW(measure_heads(model, {{5}}, {}), Error);

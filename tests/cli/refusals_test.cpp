@@ -264,6 +264,9 @@ TEST(Output, PlacesAreCheckedBeforeAnyWork) {
     expect_refusal(words, "no such folder; " + none);
   }
   expect_refusal({"compare", "nowhere", "nowhere", "--out", scratch / "file/below"}, "is not a folder");
+  expect_refusal({"compare", "openwork-8m", "openwork-8m-sparse", "--task", "copy", "ioi", "copy", "--out",
+                  scratch / "o"},
+                 "two tasks are called 'copy'");
   expect_refusal({"tokenize", "nowhere", "x", "--json", scratch.path().string()},
                  "a folder where an output file");
   EXPECT_FALSE(fs::exists(scratch.path() / "none"));

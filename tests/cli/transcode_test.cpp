@@ -134,6 +134,8 @@ TEST_F(Transcode, TrainsInPlaceWithASkipAndGoesOnFromWhatItSaved) {
             first.json().at("mean").at("explained_variance"));
   again.insert(again.end(), {"--features", "32"});
   expect_refusal(command("none", again), "2 layers of 64 features");
+  expect_refusal(command("none", {"--start", *scratch / "joint"}),
+                 "skips");  // without them it would be another function
 }
 
 TEST_F(Transcode, MeasuringWritesNothingUnlessDescriptionsAreAskedFor) {

@@ -164,6 +164,14 @@ void expect_refused(const Json& file, const std::string& message) {
   }
 }
 
+TEST(KeptGraph, RefusesLayersThatNoModelHas) {
+  Json many = make_file(), high = make_file();
+  many["metadata"]["openwork"]["layers"] = std::numeric_limits<int64_t>::max();
+  expect_refused(many, "layer 9223372036854775807");
+  high["nodes"][1]["layer"] = "9223372036854775807";
+  expect_refused(high, "layer 9223372036854775807");
+}
+
 TEST(KeptGraph, RefusesLinksThatNoTraceHas) {
   Json down = make_file(), token = make_file(), large = make_file(), protocol = make_file();
   down["links"][0]["source"] = "1_2_0";

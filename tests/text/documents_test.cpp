@@ -89,6 +89,13 @@ TEST(Documents, ReadsJsonLines) {
   EXPECT_EQ(documents_of({folder.write("a.jsonl", lines)}), expected);
   EXPECT_EQ(documents_of({folder.write("by_content", lines)}), expected);
   EXPECT_EQ(documents_of({folder.write("a.jsonl.zst", pack_zst(lines))}), expected);
+  // A frame that ends where the reader's buffer does, and one more behind it.
+  for (const size_t size : {size_t{1} << 18, size_t{1} << 20}) {
+    const std::string text(size, 'a'), more(10, 'b');
+    EXPECT_EQ(documents_of({folder.write("full.txt.zst", pack_zst(text))}), std::vector<std::string>{text});
+    EXPECT_EQ(documents_of({folder.write("two.txt.zst", pack_zst(text) + pack_zst(more))}),
+              std::vector<std::string>{text + more});
+  }
   EXPECT_EQ(documents_of({folder.write("code.txt", "{ not JSON }\nx")}),
             (std::vector<std::string>{"{ not JSON }\nx"}));
 }

@@ -4,7 +4,10 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "io/test_files.h"
+#include "transcode/descriptions.h"
 #include "transcode/rounded_rows.h"
 #include "transcode/transcoder_config.h"
 
@@ -55,6 +58,15 @@ TEST_P(TranscoderFiles, PlainOnesComeBackBitForBit) {
     EXPECT_TRUE(at::equal(read.layers[n].decoder_bias, set.layers[n].decoder_bias));
     EXPECT_EQ(read.layers[n].skip.defined(), set.layers[n].skip.defined());
   }
+}
+
+// What describes others would be taken for theirs.
+TEST_P(TranscoderFiles, NewOnesHaveNoDescriptionsYet) {
+  const TestFolder folder;
+  save_transcoders(folder / "set", random_set(GetParam()), kPlainBits);
+  std::ofstream(folder / "set" / kDescriptionsFile) << "of these";
+  save_transcoders(folder / "set", random_set(GetParam()), kPlainBits);
+  EXPECT_FALSE(std::filesystem::exists(folder / "set" / kDescriptionsFile));
 }
 
 TEST_P(TranscoderFiles, EightBitsAreWithinHalfAStepOfEachRow) {

@@ -134,9 +134,9 @@ ModelStatistics describe(const Transformer& model, const std::vector<std::vector
   }
   for (const auto& ids : prompts) {
     result.prompt_tokens.push_back(static_cast<int64_t>(ids.size()));
-    result.uniform_local +=
-        uniform_local_mass(static_cast<int64_t>(ids.size())) / static_cast<double>(prompts.size());
+    result.uniform_local += uniform_local_mass(static_cast<int64_t>(ids.size()));
   }
+  result.uniform_local /= static_cast<double>(prompts.size());  // once: of short prompts it is 1, and no less
   return result;
 }
 

@@ -18,20 +18,24 @@ std::optional<int64_t> parse_position(const std::string& text) {
   return error == std::errc() && next == end ? std::optional(position) : std::nullopt;
 }
 
-// The token that holds the last byte of the word where it stands last in the text.
+// The token that holds the last byte of the word where it stands last in the text, as its tokens spell it: a tokenizer
+// may have changed it before.
 int64_t find_word(const TracedModel& traced, const TracePrompt& prompt, const std::string& word,
                   const std::string& option) {
-  const size_t at = prompt.text.rfind(word);
-  if (at == std::string::npos || prompt.text.empty()) {
+  std::string text;
+  std::vector<size_t> ends;  // of each token from `first` on
+  const auto first = static_cast<size_t>(traced.count_beginning(prompt.ids));
+  for (size_t n = first; n < prompt.ids.size() && !prompt.text.empty(); ++n) {
+    text += traced.tokenizer->piece(static_cast<int32_t>(prompt.ids[n]));
+    ends.push_back(text.size());
+  }
+  const size_t at = text.rfind(word);
+  if (at == std::string::npos || ends.empty()) {
     fail_input(fmt::format("'{}' is neither a position nor a word of the prompt", printable(word, 60)),
                option, fmt::format("give a position from 0 to {}, or a word", prompt.ids.size() - 1));
   }
-  size_t seen = 0;
-  for (size_t n = static_cast<size_t>(traced.count_beginning(prompt.ids)); n < prompt.ids.size(); ++n) {
-    seen += traced.tokenizer->piece(static_cast<int32_t>(prompt.ids[n])).size();
-    if (seen >= at + word.size()) return static_cast<int64_t>(n);
-  }
-  return static_cast<int64_t>(prompt.ids.size()) - 1;
+  const auto end = std::lower_bound(ends.begin(), ends.end(), at + word.size());
+  return static_cast<int64_t>(first) + (end - ends.begin());
 }
 
 std::optional<int64_t> read_position(const TracedModel& traced, const TracePrompt& prompt,

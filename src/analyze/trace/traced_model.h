@@ -28,6 +28,7 @@ struct TracedModel {
   std::optional<Descriptions> descriptions;  // what features are about, where the folder says
   std::optional<Tokenizer> tokenizer;
   std::vector<int64_t> beginning;  // tokens that stand before each text
+  bool copy_begins = true;  // whether prompts of random tokens have a beginning too (not with --bos no)
 
   std::string text_of(int64_t id) const;  // a token's, or its number where there is no tokenizer
   int64_t count_beginning(const std::vector<int64_t>& ids) const;  // how many of them stand before the text
