@@ -25,10 +25,9 @@ WeightRounding::WeightRounding(const DeltaPlan& plan, const std::vector<Matrix>&
     int64_t row = 0;
   };
   std::vector<Place> places;
-  std::vector<std::vector<Tensor>> origins;  // of each group
-  std::vector<int64_t> rows;                 // of each group
-  std::map<std::pair<int64_t, int>, size_t>
-      open;  // by columns and bits: the group that takes the next matrix
+  std::vector<std::vector<Tensor>> origins;        // of each group
+  std::vector<int64_t> rows;                       // of each group
+  std::map<std::pair<int64_t, int>, size_t> open;  // groups that take more, by columns and bits
   for (const Matrix& matrix : matrices) {
     const int64_t own_rows = matrix.master.size(0), columns = matrix.master.size(1);
     const std::pair kind(columns, bits_of(plan, matrix.name));

@@ -138,14 +138,20 @@ TEST_P(CompactTraining, EndsWhereLoadingBegins) {
 
 INSTANTIATE_TEST_SUITE_P(Ramps, CompactTraining, ::testing::Values(0.0, 0.25));
 
-// Half-way is the mean of what is trained and what would be saved; back at 0 it is what is trained.
-TEST(CompactWeights, ComeOnByShares) {
-  StartingPoint start = put_gates(load_model("tests/data/gpt2"), GateKind::kLogprob, 3.0);
+// Weights that a run for a compact difference has moved off the model they started from.
+TrainedWeights moved_weights(const std::string& model) {
+  StartingPoint start = put_gates(load_model(model), GateKind::kLogprob, 3.0);
   WeightOptions options;
   options.delta = plan_delta(start.config, 0.03);
   TrainedWeights weights(start.config, start.parameters, options);
   weights.masters().add_(gaussian(1, weights.masters().numel()).squeeze(0));
   weights.refresh();
+  return weights;
+}
+
+// Half-way is the mean of what is trained and what would be saved; back at 0 it is what is trained.
+TEST(CompactWeights, ComeOnByShares) {
+  TrainedWeights weights = moved_weights("tests/data/gpt2");
   const auto numbers_at = [&](double share) {
     weights.round_to_base(share);
     weights.pass_model();
@@ -162,22 +168,18 @@ TEST(CompactWeights, ComeOnByShares) {
 
 // Matrices are rounded together, and end as each of them alone would.
 TEST(CompactWeights, AreRoundedAsEachMatrixAlone) {
-  StartingPoint start = put_gates(load_model("tests/data/llama"), GateKind::kLogprob, 3.0);
-  WeightOptions options;
-  options.delta = plan_delta(start.config, 0.03);
-  TrainedWeights weights(start.config, start.parameters, options);
-  weights.masters().add_(gaussian(1, weights.masters().numel()).squeeze(0));
-  weights.refresh();
+  TrainedWeights weights = moved_weights("tests/data/llama");
   weights.round_to_base(1);
   weights.pass_model();
+  const DeltaPlan& plan = *weights.options().delta;
   const std::map<std::string, Tensor> origin(weights.origin().begin(), weights.origin().end());
   std::set<int> seen;
   for (const TrainedTensor& tensor : weights.tensors()) {
     if (tensor.shape.size() != 2) continue;
     Tensor wanted = origin.at(tensor.name);
-    const auto bits = options.delta->find(tensor.name);
-    seen.insert(bits == options.delta->end() ? 0 : bits->second);
-    if (bits != options.delta->end())
+    const auto bits = plan.find(tensor.name);
+    seen.insert(bits == plan.end() ? 0 : bits->second);
+    if (bits != plan.end())
       wanted =
           wanted + expand_change(round_change(weights.master(tensor) - wanted, bits->second), bits->second);
     EXPECT_TRUE(at::equal(tensor.leaf, wanted)) << tensor.name;
