@@ -43,11 +43,16 @@ class CudaGates : public OnGpu {
     }
   }
 
-  // With v the identity, out is P z: a gate is open where out is not 0. All heads of one call, as bools.
+  // With v the identity, out is P z: a gate is open where out is not 0. All heads of one call, as bools, by
+  // the forward pass of training.
   Tensor reveal(const AttentionCase& of, const AttentionInputs& inputs) const {
-    AttentionInputs on_gpu = inputs.to(gpu_);
-    on_gpu.v = at::eye(of.T, on_gpu.q.options()).expand({of.B, of.Hkv, of.T, of.T});
-    return run_operator(of, on_gpu).result.out.cpu().ne(0);
+    const AttentionInputs on_gpu = inputs.to(gpu_);
+    const Tensor identity = at::eye(of.T, on_gpu.q.options()).expand({of.B, of.Hkv, of.T, of.T});
+    const auto idle = on_gpu.idle.defined() ? std::optional(on_gpu.idle) : std::nullopt;
+    const GatedAttentionResult seen =
+        gated_attention(on_gpu.q.detach().requires_grad_(), on_gpu.k, identity, on_gpu.bias, idle, of.gate,
+                        of.seed, of.first, std::nullopt, of.sharpness);
+    return seen.out.detach().cpu().ne(0);
   }
 };
 
