@@ -118,7 +118,8 @@ class BatchRun {
 
 int64_t choose_token(const Tensor& logits, const GenerateOptions& options, int64_t step) {
   if (options.temperature <= 0) return logits.argmax().item<int64_t>();
-  Tensor wide = logits.to(at::kDouble).cpu() / options.temperature;
+  Tensor wide = logits.to(at::kDouble).cpu();
+  wide = (wide - wide.max()) / options.temperature;  // of the largest 0, however small the temperature
   if (options.top_k > 0 && options.top_k < wide.size(0)) {
     const Tensor kept = std::get<0>(wide.topk(options.top_k));
     wide = wide.masked_fill(wide < kept[-1], -std::numeric_limits<double>::infinity());

@@ -51,12 +51,33 @@ nlohmann::json read_last_line(const fs::path& path) {
   return lines.empty() ? nlohmann::json() : lines.back();
 }
 
-// Null while the run there has not ended.
-nlohmann::json read_result(const fs::path& folder) {
+// Null where it is not there.
+nlohmann::json read_record(const fs::path& path) {
   std::error_code missing;
-  const uintmax_t size = fs::file_size(folder / "result.json", missing);
+  const uintmax_t size = fs::file_size(path, missing);
   if (missing || size > kLargestResult) return nullptr;
-  return read_json_file(folder / "result.json");
+  return read_json_file(path);
+}
+
+// Of a point of a frontier, or of a control; null while that run has not ended.
+nlohmann::json read_result(const fs::path& folder) {
+  return read_record(folder / "result.json");
+}
+
+// What the report of a run has of its model; null while there is none, and of a report that stands from before the run
+// was resumed.
+nlohmann::json read_reported(const fs::path& folder) {
+  const nlohmann::json report = read_record(folder / "report.json");
+  if (!report.is_object()) return nullptr;
+  const nlohmann::json last = read_last_line(folder / "metrics.jsonl");
+  for (const char* model : {"trained", "sparse", "control"}) {
+    const nlohmann::json found = report.value(model, nlohmann::json());
+    if (!found.is_object()) continue;
+    const nlohmann::json steps = found.value("/training/steps"_json_pointer, nlohmann::json());
+    const bool resumed = steps.is_number() && last.is_object() && last.value("step", 0.0) > steps;
+    return resumed ? nlohmann::json() : found;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -105,6 +126,7 @@ nlohmann::json TrainingLog::read(uint64_t from, uint64_t point) const {
   if (missing || from > size) from = 0;
   const std::string text = missing ? "" : read_lines(metrics, from);
   nlohmann::json result = read_result(folder);
+  if (result.is_null() && points == 0) result = read_reported(folder);
   const bool ended = points > 0 ? fs::exists(folder_ / "report.json", missing) : !result.is_null();
   return {{"name", name()},
           {"point", point},

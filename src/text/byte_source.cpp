@@ -149,8 +149,10 @@ bool is_xz(std::string_view start) {
       "7zXZ\0"sv);
 }
 
+// A frame, or one that is skipped, with which pzstd begins its files.
 bool is_zstd(std::string_view start) {
-  return start.starts_with("\x28\xb5\x2f\xfd");
+  const bool skipped = start.size() >= 4 && (start[0] & 0xf0) == 0x50 && start.substr(1, 3) == "\x2a\x4d\x18";
+  return skipped || start.starts_with("\x28\xb5\x2f\xfd");
 }
 
 }  // namespace

@@ -110,11 +110,6 @@ bool read_json_lines(Window& window, const fs::path& path, const Visit& visit) {
   });
 }
 
-bool is_named_json_lines(fs::path path) {
-  if (path.extension() == ".xz" || path.extension() == ".zst") path.replace_extension();
-  return path.extension() == ".jsonl" || path.extension() == ".ndjson";
-}
-
 bool starts_with_object(Window& window) {
   if (window.text().empty()) window.grow();
   if (!window.text().starts_with('{')) return false;
@@ -124,6 +119,11 @@ bool starts_with_object(Window& window) {
 }
 
 }  // namespace
+
+bool is_named_json_lines(fs::path path) {
+  if (path.extension() == ".xz" || path.extension() == ".zst") path.replace_extension();
+  return path.extension() == ".jsonl" || path.extension() == ".ndjson";
+}
 
 void for_each_document(const std::vector<fs::path>& files, const Visit& visit) {
   for (const fs::path& path : files) {

@@ -17,6 +17,9 @@ namespace openwork {
 // What separates documents in text files.
 inline constexpr std::string_view kDocumentEnd = "<|endoftext|>";
 
+// .jsonl or .ndjson, also packed.
+bool is_named_json_lines(std::filesystem::path path);
+
 // Calls visit(text) for every non-empty document of the files in order; visit returns false to stop.
 // A file is JSONL where its name says so (.jsonl, also packed) or its first line is a JSON object.
 // Fails on files that cannot be read, a damaged archive, invalid UTF-8, or a shard (which holds no text).
@@ -37,9 +40,9 @@ void for_each_token_document(const std::vector<std::filesystem::path>& files, co
 // The hash of a document's text: FNV-1a over its bytes, then mixed so that every bit depends on every byte.
 uint64_t hash_document(std::string_view text);
 
-// Whether a document is held out of training: one in `one_in` of them, by hash.
-inline bool is_held_out(uint64_t hash, uint64_t one_in = 250) {
-  return one_in != 0 && hash % one_in == 0;
+// Whether a document is held out of training: `so_many` of `of` of them, by hash.
+inline bool is_held_out(uint64_t hash, uint64_t of = 250, uint64_t so_many = 1) {
+  return of != 0 && hash % of < so_many;
 }
 
 // Blocks of a held-out evaluation: documents, each followed by the end-of-text token, joined and cut into

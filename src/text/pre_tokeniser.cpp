@@ -16,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 constexpr int kDeepestSequence = 16;
-constexpr std::string_view kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 SplitBehaviour read_behaviour(const json& specification, const std::string& where) {
   static const std::map<std::string, SplitBehaviour> kBehaviours = {
@@ -160,7 +158,7 @@ void PreTokeniser::add_byte_level(const json& specification, const std::string& 
     stages_.back().kind = Kind::kPrefixSpace;
   }
   if (read_flag(specification, "use_regex", true, where))
-    add_split(Pattern(kGpt2Pattern, where), SplitBehaviour::kIsolated, false);
+    add_split(Pattern(kGpt2Words, where), SplitBehaviour::kIsolated, false);
   stages_.emplace_back();
   stages_.back().kind = Kind::kWriteBytes;
 }

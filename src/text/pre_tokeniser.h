@@ -12,6 +12,10 @@
 
 namespace openwork {
 
+// GPT-2's words, which ByteLevel cuts a text into.
+inline constexpr std::string_view kGpt2Words =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
 // What becomes of the matches: they go, stand alone, join the text before or after, or join their like.
 enum class SplitBehaviour { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 

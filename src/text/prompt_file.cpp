@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "io/json.h"
+#include "text/documents.h"
 #include "text/packed_text.h"
 
 namespace openwork {
@@ -21,6 +22,10 @@ std::string read_json_prompt(std::string_view line, const std::string& where) {
              "write it like {\"text\": \"A prompt\"}");
 }
 
+bool begins_with_object(std::string_view text) {
+  return text.starts_with('{') && nlohmann::json::accept(text.substr(0, text.find('\n')));
+}
+
 }  // namespace
 
 PromptFileLines read_prompt_file_lines(const std::filesystem::path& path) {
@@ -29,7 +34,7 @@ PromptFileLines read_prompt_file_lines(const std::filesystem::path& path) {
   if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
     fail_input(fmt::format("invalid UTF-8 at byte {}", bad), path.string(), "save the prompts as UTF-8");
   }
-  PromptFileLines found{path.string().find(".jsonl") != std::string::npos || text.starts_with('{'), {}};
+  PromptFileLines found{is_named_json_lines(path) || begins_with_object(text), {}};
   for (size_t start = 0, number = 1; start < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', start), text.size());
     std::string_view line(text.data() + start, end - start);

@@ -1,5 +1,6 @@
 // Filters, tests, methods and functions of templates, by name.
 #include <fmt/format.h>
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,25 +12,31 @@
 namespace openwork::templates {
 namespace {
 
-// Letters beyond ASCII stay as they are.
-char to_upper(char c) {
-  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-}
-char to_lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
+// Where a word of the filter `title` starts anew; of the method, behind whatever is no letter.
+constexpr std::string_view kBetweenTitles = "- \t\n\r\f\v({[<";
 
-std::string change_case(std::string text, const std::string& name) {
+// A letter that becomes several (ß) stays as it is. Bytes that are no character too.
+std::string change_case(std::string_view text, std::string_view name, bool by_method) {
+  std::string out;
   bool start = true;
-  for (char& c : text) {
-    const bool letter = to_upper(c) != to_lower(c);
-    if (name == "upper" || (start && name != "lower"))
-      c = to_upper(c);
+  for (const std::string_view character : split_characters(text)) {
+    utf8proc_int32_t c = 0;
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(character.data());
+    if (utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(character.size()), &c) < 0) {
+      out += character;
+      continue;
+    }
+    const utf8proc_int32_t upper = utf8proc_toupper(c), lower = utf8proc_tolower(c);
+    utf8proc_uint8_t changed[4];
+    const bool raises = name == "upper" || (start && name != "lower");
+    const utf8proc_ssize_t size = utf8proc_encode_char(raises ? upper : lower, changed);
+    out.append(reinterpret_cast<const char*>(changed), static_cast<size_t>(size));
+    if (name == "title")
+      start = by_method ? upper == lower : kBetweenTitles.find(character) != std::string_view::npos;
     else
-      c = to_lower(c);
-    start = name == "title" ? !letter : false;
+      start = false;
   }
-  return text;
+  return out;
 }
 
 TemplateJson split_text(std::string_view text, const Value& by, int64_t most) {
@@ -133,9 +140,11 @@ Value Interpreter::call_text_method(const std::string& text, const std::string& 
     return Value(TemplateJson(ends_or_starts(text, name, first.json())));
   if (name == "find") {
     const size_t at = first.is_string() ? text.find(first.text()) : std::string::npos;
-    return Value(TemplateJson(at == std::string::npos ? int64_t{-1} : static_cast<int64_t>(at)));
+    if (at == std::string::npos) return Value(TemplateJson(int64_t{-1}));
+    return Value(TemplateJson(static_cast<int64_t>(split_characters(text.substr(0, at)).size())));
   }
-  if (name == "replace" || name == "join" || is_case_name(name)) {
+  if (is_case_name(name)) return make(change_case(text, name, true));
+  if (name == "replace" || name == "join") {
     if (name == "join") return apply_filter("join", first, {{Value(TemplateJson(text))}, {}});
     return apply_filter(name, Value(TemplateJson(text)), arguments);
   }
@@ -176,7 +185,7 @@ Value Interpreter::apply_filter(const std::string& name, const Value& value, con
     if (!value.is_mapping()) refuse("items of what is no mapping");
     TemplateJson pairs = pairs_of(value.json());
     const auto key = [](const TemplateJson& pair) {
-      return change_case(pair[0].get<std::string>(), "lower");
+      return change_case(pair[0].get<std::string>(), "lower", false);
     };
     if (name == "dictsort") {
       std::stable_sort(pairs.begin(), pairs.end(),
@@ -198,7 +207,7 @@ Value Interpreter::apply_text_filter(const std::string& name, const Value& value
     return make(std::string(strip_text(
         text, characters.is_string() ? std::string_view(characters.text()) : kWhitespace, true, true)));
   }
-  if (name != "replace") return make(change_case(text, name));
+  if (name != "replace") return make(change_case(text, name, false));
   const std::string from = arguments.get(0, "old").to_text(), to = arguments.get(1, "new").to_text();
   if (from.empty()) refuse("replace of nothing");
   std::string out;

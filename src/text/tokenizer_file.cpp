@@ -68,10 +68,6 @@ void read_configuration(const fs::path& folder, TokenizerParts& parts) {
   if (adds_beginning && parts.prefix.empty() && parts.beginning) parts.prefix = {*parts.beginning};
 }
 
-bool has_vocabulary_and_merges(const fs::path& folder) {
-  return is_there(folder / "vocab.json") && is_there(folder / "merges.txt");
-}
-
 // GPT-2's old layout as a tokenizer.json: vocab.json holds ids by token, merges.txt a merge per line.
 TokenizerParts read_vocabulary_and_merges(const fs::path& folder) {
   const std::string origin = (folder / "vocab.json").string();
@@ -110,6 +106,10 @@ TokenizerParts read_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+bool has_vocabulary_and_merges(const fs::path& folder) {
+  return is_there(folder / "vocab.json") && is_there(folder / "merges.txt");
+}
 
 fs::path find_tokenizer_gguf(const fs::path& model) {
   std::error_code ignored;

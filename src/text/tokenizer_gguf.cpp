@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "text/pre_tokeniser.h"
 #include "text/tokenizer_parts.h"
 
 namespace openwork {
@@ -76,7 +77,7 @@ json split_at(std::string_view pattern, const char* behaviour = "Isolated") {
 }
 
 json pre_tokenizer_of(Words words) {
-  const bool gpt2 = words == Words::kGpt2 || words == Words::kDigitsGpt2 || words == Words::kDefault;
+  const bool gpt2 = words == Words::kGpt2 || words == Words::kDigitsGpt2;
   const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", gpt2}};
   json parts = json::array();
   switch (words) {
@@ -95,8 +96,8 @@ json pre_tokenizer_of(Words words) {
       parts = {split_at(kGpt4oWords), bytes};
       break;
     case Words::kDefault:
-      parts = {split_at(R"([\p{P}\$\+<=>\^~\|]+)"), bytes, split_at(R"(\p{N}+)"),
-               split_at("[0-9][0-9][0-9]")};
+      parts = {split_at(R"([\p{P}\$\+<=>\^~\|]+)"), split_at(kGpt2Words), split_at(R"(\p{N}+)"),
+               split_at("[0-9][0-9][0-9]"), bytes};
       break;
   }
   return {{"type", "Sequence"}, {"pretokenizers", parts}};

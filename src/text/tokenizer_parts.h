@@ -47,6 +47,9 @@ nlohmann::json tokenizer_config_of_gguf(const nlohmann::json& metadata, const st
 // Bytes as text: each maximal ill-formed part becomes one U+FFFD, as the Unicode standard recommends.
 std::string replace_invalid(std::string text);
 
+// Whether a folder has GPT-2's old layout of a tokenizer.
+bool has_vocabulary_and_merges(const std::filesystem::path& folder);
+
 // The GGUF file that holds a model's tokenizer: the model itself, or the only .gguf of a folder without a
 // tokenizer.json. Empty where there is none.
 std::filesystem::path find_tokenizer_gguf(const std::filesystem::path& model);

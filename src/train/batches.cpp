@@ -26,11 +26,13 @@ constexpr uint64_t kOneIn = 250;
 
 // Who is held out: documents whose hash says so, or those of a file.
 struct HeldOutRule {
-  uint64_t one_in = kOneIn;
+  uint64_t so_many = 1, of = kOneIn;
   fs::path file;
   std::unordered_set<uint64_t> hashes;
 
-  bool holds(uint64_t hash) const { return file.empty() ? is_held_out(hash, one_in) : hashes.contains(hash); }
+  bool holds(uint64_t hash) const {
+    return file.empty() ? is_held_out(hash, of, so_many) : hashes.contains(hash);
+  }
 };
 
 HeldOutRule read_rule(const std::string& held_out) {
@@ -47,7 +49,11 @@ HeldOutRule read_rule(const std::string& held_out) {
     fail_input(fmt::format("a share of {}", printable(held_out, 40)), "--held-out",
                "give a file or a share up to 0.5");
   }
-  rule.one_in = static_cast<uint64_t>(std::llround(1 / share));
+  rule.of = static_cast<uint64_t>(std::llround(1 / share));
+  if (std::abs(share * static_cast<double>(rule.of) - 1) > 1e-3) {
+    constexpr uint64_t kParts = 1'000'000;
+    rule.so_many = static_cast<uint64_t>(std::llround(share * kParts)), rule.of = kParts;
+  }
   return rule;
 }
 
@@ -69,7 +75,8 @@ nlohmann::json describe(const DataOptions& options, const HeldOutRule& rule, con
                         int32_t end_of_text) {
   nlohmann::json files = nlohmann::json::array();
   for (const fs::path& path : options.files) files.push_back(describe_file(path));
-  nlohmann::json held_out = {{"one_in", rule.one_in}};
+  nlohmann::json held_out = {{"one_in", rule.of}};
+  if (rule.so_many > 1) held_out = {{"so_many", rule.so_many}, {"of", rule.of}};
   if (!rule.file.empty()) held_out = describe_file(rule.file);
   nlohmann::json description = {{"files", files},
                                 {"held_out", held_out},

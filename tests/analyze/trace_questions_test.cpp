@@ -45,6 +45,24 @@ TEST(TraceNode, IsReadAsItIsWritten) {
     EXPECT_FALSE(parse_trace_node(name).has_value()) << name;
 }
 
+// A normaliser may shorten a text: words are found as its tokens spell them.
+TEST(TracePrompt, WordsAreFoundBehindANormaliser) {
+  const nlohmann::json characters = {{"a", 0}, {"b", 1}, {"c", 2}, {"-", 3}};
+  const nlohmann::json tokenizer = {
+      {"normalizer", {{"type", "Replace"}, {"pattern", {{"String", "--"}}}, {"content", "-"}}},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+      {"model", {{"type", "BPE"}, {"vocab", characters}, {"merges", nlohmann::json::array()}}}};
+  TracedModel traced = tiny_traced();
+  traced.tokenizer = Tokenizer::from_json(tokenizer, "test");
+  const std::string text = "a--b--c";
+  const std::vector<int32_t> ids = traced.tokenizer->encode(text);
+  ASSERT_EQ(ids, (std::vector<int32_t>{0, 3, 1, 3, 2}));
+  const TracePrompt prompt = read_trace_prompt(traced, {ids.begin(), ids.end()}, text, {{}, "b", "c"});
+  EXPECT_EQ(prompt.from, 2);
+  EXPECT_EQ(prompt.to, 4);
+}
+
 // The graph's nodes are counted while it is made: none was.
 TEST(TracePrompt, ChangesThatCannotBeMadeAreRefusedBeforeTheGraph) {
   TracedModel traced = tiny_traced({.threshold = 1e6});

@@ -70,6 +70,18 @@ TEST(Loading, RunsItsOwnLibrariesInAFolderOfDecoys) {
 }
 
 // What the program itself links has no torch in it: help, the version and the light verbs do not wait for it.
+// Not GPT-2's own tokenizer, which a model of its shape without any is given.
+TEST(Loading, TakesAVocabularyAndMergesBesideTheModel) {
+  const ScratchFolder scratch;
+  std::ofstream(scratch / "config.json") << R"({"model_type": "gpt2"})";
+  std::ofstream(scratch / "vocab.json") << R"({"a": 0, "b": 1, "ab": 2})";
+  std::ofstream(scratch / "merges.txt") << "#version: 0.2\na b\n";
+  const ProgramResult result =
+      run_openwork({"tokenize", scratch.path().string(), "abba", "--json", "-"}, {"HF_HOME=/nonexistent"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.json()["ids"], (nlohmann::json{2, 1, 0}));
+}
+
 TEST(Loading, OpensTorchOnlyForVerbsThatNeedIt) {
   for (const std::string& name : dynamic_entries(built_files().front(), "NEEDED"))
     EXPECT_EQ(name.find("torch"), std::string::npos) << name;

@@ -89,6 +89,14 @@ TEST(Generate, TopPKeepsTheFewestThatReachIt) {
   EXPECT_THAT(kept(1.0), ElementsAre(0, 1, 2, 3));
 }
 
+TEST(Generate, TheSmallestTemperatureTakesTheMostLikely) {
+  GenerateOptions options;
+  for (const double temperature : {1e-8, 1e-320}) {
+    options.temperature = temperature;
+    EXPECT_EQ(choose_token(at::tensor({-3.0, 7.0, 2.0}), options, 0), 1) << temperature;
+  }
+}
+
 TEST(Generate, DrawsInProportionAmongWhatIsKept) {
   const Tensor logits = at::tensor({0.1, 0.4, 0.2, 0.3}, at::kDouble).log();
   GenerateOptions options;

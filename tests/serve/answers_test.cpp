@@ -222,6 +222,19 @@ TEST(ServedAnswers, ACircuitOfOnePromptReachesItsThreshold) {
   EXPECT_NE(refusal("circuit", {{"task", "/etc/passwd"}}), "");
 }
 
+TEST(ServedAnswers, CopiesBeginAsTheModelWasOpened) {  // --bos no: without a token before them
+  const auto measure = [](bool begins) {
+    std::vector<TracedModel> models;
+    models.push_back(open_built_in("openwork-8m"));
+    models.front().copy_begins = begins;
+    const ParsedRequest asked = parse_request("circuit", R"({"task": "copy", "prompts": 2})");
+    UnwatchedWork work;
+    const Answer answer = answer_request(ServedModels(std::move(models)), asked.request, work);
+    return nlohmann::json::parse(*answer.body)["models"][0]["clean_metric"].get<double>();
+  };
+  EXPECT_GT(std::abs(measure(true) - measure(false)), 1e-3);
+}
+
 TEST(ServedAnswers, ATraceHasAGraphThatItsLimitsThin) {
   const nlohmann::json json = ask_json(
       "trace", {{"prompt", "The old king gave the sword to his"}, {"max_nodes", 40}, {"max_links", 25}});

@@ -41,6 +41,18 @@ TEST_F(TrainingLogTest, IsFollowedLineByLineWhileItGrows) {
   EXPECT_EQ(log.read(second["next"])["result"]["verb"], "sparsify");
 }
 
+TEST_F(TrainingLogTest, ARunEndsWithItsReportUntilItIsResumed) {
+  write("metrics.jsonl", "{\"step\":20}\n");
+  const TrainingLog log(folder_);
+  EXPECT_FALSE(log.read(0)["ended"]);
+  write("report.json", R"({"control": {}, "sparse": {"nats_per_token": 3.5, "training": {"steps": 20}}})");
+  EXPECT_TRUE(log.read(0)["ended"]);
+  EXPECT_EQ(log.read(0)["result"]["nats_per_token"], 3.5);
+  write("metrics.jsonl", "{\"step\":30}\n");
+  EXPECT_FALSE(log.read(0)["ended"]);
+  EXPECT_TRUE(log.read(0)["result"].is_null());
+}
+
 TEST_F(TrainingLogTest, BeginsAnewWhereTheRunDid) {
   write("metrics.jsonl", "{\"step\":1}\n");
   EXPECT_EQ(TrainingLog(folder_).read(1000)["lines"].size(), 1u);

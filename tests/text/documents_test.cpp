@@ -96,6 +96,9 @@ TEST(Documents, ReadsJsonLines) {
     EXPECT_EQ(documents_of({folder.write("two.txt.zst", pack_zst(text) + pack_zst(more))}),
               std::vector<std::string>{text + more});
   }
+  const std::string skipped("\x50\x2a\x4d\x18\x04\0\0\0abcd", 12);  // as pzstd begins
+  EXPECT_EQ(documents_of({folder.write("parallel.zst", skipped + pack_zst("one"))}),
+            std::vector<std::string>{"one"});
   EXPECT_EQ(documents_of({folder.write("code.txt", "{ not JSON }\nx")}),
             (std::vector<std::string>{"{ not JSON }\nx"}));
 }
@@ -298,6 +301,17 @@ TEST(TokenBlocks, OfShardsNeedNoTokenizer) {
   EXPECT_THAT(blocks.bytes, ElementsAre(2, 3, 2, 3, 0, 2, 0));
   const auto text = folder.write("a.txt", "some text");
   expect_bad_input("a text, and the model has no tokenizer", [&] { read_blocks({text}, nullptr, 0, 2, 0); });
+}
+
+TEST(PromptFile, IsJsonLinesByItsOwnNameOrItsFirstLine) {
+  const TestFolder folder;
+  const std::vector<std::string> texts = {"{name} went to", "The dog"};
+  EXPECT_EQ(read_prompt_file(folder.write("brace.txt", "{name} went to\nThe dog\n")), texts);
+  std::filesystem::create_directories(folder / "of.jsonl.d");
+  EXPECT_EQ(read_prompt_file(folder.write("of.jsonl.d/prompts.txt", "{name} went to\nThe dog")), texts);
+  EXPECT_EQ(read_prompt_file(folder.write("lines", "{\"text\": \"The dog\"}")),
+            std::vector<std::string>{"The dog"});
+  expect_bad_input("not valid JSON", [&] { read_prompt_file(folder.write("bad.jsonl", "The dog")); });
 }
 
 TEST(PromptFile, ThatUnpacksToTooMuchIsRefused) {

@@ -46,6 +46,17 @@ TEST(Template, RendersWhatJinjaRenders) {
   }
 }
 
+TEST(Template, CountsAndRaisesCharacters) {  // as jinja2 does
+  const TemplateJson variables = {{"x", "Caf\u00e9 n\u00e9e? it's (two) d'or"}};
+  EXPECT_EQ(render("{{ x.find('?') }}", variables), "8");
+  EXPECT_EQ(render("{{ x[x.find('?')+1:] }}", variables), " it's (two) d'or");
+  EXPECT_EQ(render("{{ x.find('!') }}", variables), "-1");
+  EXPECT_EQ(render("{{ x|upper }}", variables), "CAF\u00c9 N\u00c9E? IT'S (TWO) D'OR");
+  EXPECT_EQ(render("{{ x|title }}", variables), "Caf\u00e9 N\u00e9e? It's (Two) D'or");
+  EXPECT_EQ(render("{{ x.title() }}", variables), "Caf\u00e9 N\u00e9e? It'S (Two) D'Or");
+  EXPECT_EQ(render("{{ x.capitalize() }}", variables), "Caf\u00e9 n\u00e9e? it's (two) d'or");
+}
+
 TEST(Template, RaisesTheTemplatesOwnException) {
   EXPECT_THAT(refusal("{{ raise_exception('roles must\\nalternate') }}"),
               HasSubstr("the template says: roles must"));

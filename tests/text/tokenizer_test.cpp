@@ -324,6 +324,21 @@ TEST(TokenizerGguf, SaysTheSameAsTheFilesItWasMadeFrom) {
   }
 }
 
+TEST(TokenizerGguf, CutsCharactersNotBytesWhereNothingSaysHow) {
+  json metadata = small_metadata();
+  metadata.erase("tokenizer.ggml.pre");
+  const Tokenizer tokenizer = Tokenizer::from_gguf_metadata(metadata, "gguf");
+  // A byte of "\u043e" is written as a fraction in the byte alphabet: no number of the text.
+  json merges = metadata["tokenizer.ggml.merges"];
+  metadata["tokenizer.ggml.tokens"].push_back("\u00d0\u00be");
+  metadata["tokenizer.ggml.token_type"].push_back(1);
+  merges.insert(merges.begin(), "\u00d0 \u00be");
+  metadata["tokenizer.ggml.merges"] = merges;
+  const Tokenizer merged = Tokenizer::from_gguf_metadata(metadata, "gguf");
+  EXPECT_EQ(tokenizer.encode("\u043e").size(), 2u);
+  EXPECT_EQ(merged.encode("\u043e").size(), 1u);
+}
+
 TEST(TokenizerGguf, RefusesOtherModelsAndUnknownPreTokenisers) {
   const auto refused = [](const std::string& words, const char* key, const json& value) {
     json metadata = small_metadata();

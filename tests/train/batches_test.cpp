@@ -51,6 +51,12 @@ TEST_F(TrainingData, HeldOutDocumentsAreNeverTrainedOn) {
   for (const uint64_t hash : train) EXPECT_FALSE(is_held_out(hash, 10));
 }
 
+TEST_F(TrainingData, AShareIsHeldOutAsItWasGiven) {
+  write_documents(folder_ / "all.jsonl", 0, 1000);
+  const auto held_out = hashes_of(prepare("0.4", folder_ / "all.jsonl").held_out, tokenizer_);
+  EXPECT_NEAR(static_cast<double>(held_out.size()), 400, 50);
+}
+
 TEST_F(TrainingData, DocumentsOfAHeldOutFileAreLeftOutOfTheTrainingFiles) {
   write_documents(folder_ / "all.jsonl", 0, 100);
   write_documents(folder_ / "held.jsonl", 20, 30);
