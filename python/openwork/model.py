@@ -165,7 +165,7 @@ class Model(_Runs):
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """The weights by their Hugging Face names, shared with the core: read them, do not write to them."""
+        """The weights by their Hugging Face names, shared with the core: what is written to one changes this model, never its file."""
         return dict(self._core.parameters())
 
     @property

@@ -113,7 +113,9 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (!S_ISREG(status.st_mode)) fail_input("not a regular file", path.string(), "copy it to a file first");
   if (status.st_size == 0) return;
   const auto size = static_cast<size_t>(status.st_size);
-  void* map = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value(), 0);
+  // No memory is set aside for pages that may be written to; where the system would still ask for it, none may.
+  void* map = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.value(), 0);
+  if (map == MAP_FAILED) map = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value(), 0);
   if (map == MAP_FAILED) {
     fail(std::string("cannot map (") + std::strerror(errno) + ")", path.string(),
          "check memory limits (ulimit -v)");

@@ -1,7 +1,7 @@
-// A file as a span of bytes: mapped read-only and private, so nothing is read until it is touched and
-// nothing is ever written back. The map lasts as long as the object. Should another program cut the file short
-// meanwhile, touching what is gone ends this one, with the line of explain_lost_pages (replace files by renaming,
-// as atomic_file.h does).
+// A file as a span of bytes: mapped private, so nothing is read until it is touched and nothing is ever written
+// back; a tensor that lies in it may be written to, and what is written is this process's alone. The map lasts as
+// long as the object. Should another program cut the file short meanwhile, touching what is gone ends this one,
+// with the line of explain_lost_pages (replace files by renaming, as atomic_file.h does).
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -23,7 +23,7 @@ class MappedFile {
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
   // Lets the system drop the whole pages inside `part` (which must lie in bytes()); they are read from the
-  // file again on the next touch. Pages shared with a neighbour stay.
+  // file again on the next touch. Pages shared with a neighbour stay. What was written to them is lost.
   void release(std::span<const std::byte> part) const;
 
  private:

@@ -171,6 +171,7 @@ fs::path find_in_folder(const fs::path& folder) {
 bool is_trainer_state(std::string_view name) {
   constexpr std::string_view kNames[] = {"training_args.bin", "optimizer.bin", "scheduler.bin",
                                          "optimizer.pth",     "scheduler.pth", "rng_state.pth"};
+  if (name.starts_with("rng_state_") && name.ends_with(".pth")) return true;  // one for each rank
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 

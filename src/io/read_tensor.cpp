@@ -143,6 +143,10 @@ void check_size(const TensorEntry& entry, uint64_t given, uint64_t wanted) {
 
 void read_f32(const TensorEntry& entry, std::span<float> out) {
   check_size(entry, out.size(), static_cast<uint64_t>(entry.element_count()));
+  if (is_listed_only(entry.dtype)) {
+    fail_input(fmt::format("tensor '{}' has dtype {}", printable(entry.name), dtype_name(entry.dtype)),
+               "reading a tensor", "convert it to F32, F16 or BF16 first");
+  }
   if (out.empty()) return;
   if (!entry.is_contiguous()) return read_strided_f32(entry, out);
   for_chunks(out.size(), kChunk, [&](size_t first, size_t count) {

@@ -22,12 +22,14 @@ struct DTypeFacts {
 };
 
 // In the order of DType. Block sizes of the quantised kinds are GGUF's.
-constexpr std::array<DTypeFacts, 23> kDTypes = {{
-    {"F64", 1, 8},      {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},    {"I64", 1, 8},
-    {"I32", 1, 4},      {"I16", 1, 2},      {"I8", 1, 1},       {"U8", 1, 1},      {"U16", 1, 2},
-    {"U32", 1, 4},      {"U64", 1, 8},      {"BOOL", 1, 1},     {"Q4_0", 32, 18},  {"Q4_1", 32, 20},
-    {"Q5_0", 32, 22},   {"Q5_1", 32, 24},   {"Q8_0", 32, 34},   {"Q2_K", 256, 84}, {"Q3_K", 256, 110},
-    {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
+constexpr std::array<DTypeFacts, 32> kDTypes = {{
+    {"F64", 1, 8},      {"F32", 1, 4},      {"F16", 1, 2},         {"BF16", 1, 2},        {"I64", 1, 8},
+    {"I32", 1, 4},      {"I16", 1, 2},      {"I8", 1, 1},          {"U8", 1, 1},          {"U16", 1, 2},
+    {"U32", 1, 4},      {"U64", 1, 8},      {"BOOL", 1, 1},        {"C64", 1, 8},         {"F8_E4M3", 1, 1},
+    {"F8_E5M2", 1, 1},  {"F8_E8M0", 1, 1},  {"F8_E4M3FNUZ", 1, 1}, {"F8_E5M2FNUZ", 1, 1}, {"F6_E2M3", 4, 3},
+    {"F6_E3M2", 4, 3},  {"F4", 2, 1},       {"Q4_0", 32, 18},      {"Q4_1", 32, 20},      {"Q5_0", 32, 22},
+    {"Q5_1", 32, 24},   {"Q8_0", 32, 34},   {"Q2_K", 256, 84},     {"Q3_K", 256, 110},    {"Q4_K", 256, 144},
+    {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
 }};
 static_assert(static_cast<size_t>(DType::kQ6_K) + 1 == kDTypes.size());
 
@@ -49,7 +51,11 @@ std::optional<DType> find_dtype(std::string_view name) {
 }
 
 bool is_quantised(DType dtype) {
-  return facts_of(dtype).block > 1;
+  return dtype >= DType::kQ4_0;
+}
+
+bool is_listed_only(DType dtype) {
+  return dtype >= DType::kC64 && dtype <= DType::kF4;
 }
 
 uint64_t dtype_block(DType dtype) {
@@ -127,7 +133,8 @@ uint64_t count_bytes(DType dtype, std::span<const int64_t> shape, std::string_vi
   const DTypeFacts& facts = facts_of(dtype);
   const uint64_t values = count_values(shape, tensor, origin);
   const uint64_t row = shape.empty() ? 1 : static_cast<uint64_t>(shape.back());
-  if (row % facts.block != 0) {
+  const uint64_t whole = is_quantised(dtype) ? row : values;
+  if (whole % facts.block != 0) {
     fail_input(fmt::format("rows of {} values are not whole {} blocks of {}", row, facts.name, facts.block),
                describe_tensor(tensor, origin), "the header lies; fetch the file again");
   }

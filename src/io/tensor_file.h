@@ -16,7 +16,8 @@
 
 namespace openwork {
 
-// How numbers lie in a file. The first row are plain numbers, the second GGUF's blocks of quantised ones.
+// How numbers lie in a file: plain numbers; what safetensors also has and is only listed; GGUF's blocks of
+// quantised ones.
 enum class DType {
   kF64,
   kF32,
@@ -31,6 +32,15 @@ enum class DType {
   kU32,
   kU64,
   kBool,
+  kC64,
+  kF8_E4M3,
+  kF8_E5M2,
+  kF8_E8M0,
+  kF8_E4M3FNUZ,
+  kF8_E5M2FNUZ,
+  kF6_E2M3,
+  kF6_E3M2,
+  kF4,
   kQ4_0,
   kQ4_1,
   kQ5_0,
@@ -46,8 +56,10 @@ enum class DType {
 std::string_view dtype_name(DType dtype);  // "F32", "BF16", "Q4_K", ...
 std::optional<DType> find_dtype(std::string_view name);
 bool is_quantised(DType dtype);
-uint64_t dtype_block(DType dtype);  // values that lie together: 1, or 32 or 256 when quantised
-// Bytes that `count` values take (whole blocks for quantised kinds; count must be a multiple of the block).
+bool is_listed_only(DType dtype);  // read_f32 refuses it
+// Values that lie together: 1; 2 or 4 where they take less than a byte, 32 or 256 when quantised.
+uint64_t dtype_block(DType dtype);
+// Bytes that `count` values take (whole blocks; count must be a multiple of the block).
 uint64_t dtype_bytes(DType dtype, uint64_t count);
 
 struct TensorEntry {
@@ -93,7 +105,8 @@ std::unique_ptr<TensorFile> open_weights(const std::filesystem::path& path);
 // A pickle that Hugging Face's trainer leaves beside the weights, by its name: optimizer.bin, rng_state.pth, ...
 bool is_trainer_state(std::string_view name);
 
-// The entry's numbers as floats in row-major order; out.size() must be element_count(). Any dtype.
+// The entry's numbers as floats in row-major order; out.size() must be element_count(). Any dtype
+// but those that are only listed.
 void read_f32(const TensorEntry& entry, std::span<float> out);
 
 // A contiguous copy of the entry's bytes in row-major order (plain dtypes only); out must fit exactly.

@@ -40,7 +40,7 @@ AdapterFile open_adapter(const fs::path& folder) {
           open_weights(folder / "adapter_model.safetensors")};
 }
 
-void check_parts(const Tensor& weight, const Tensor& a, const Tensor& b, bool transposed,
+void check_parts(const Tensor& weight, const Tensor& a, const Tensor& b, int64_t rank, bool transposed,
                  const std::string& name, const std::string& origin) {
   const bool matrix = weight.dim() == 2;
   const int64_t in = matrix ? weight.size(transposed ? 0 : 1) : 0,
@@ -51,6 +51,10 @@ void check_parts(const Tensor& weight, const Tensor& a, const Tensor& b, bool tr
     fail_input(
         fmt::format("lora_A and lora_B of '{}' do not fit its {} inputs and {} outputs", name, in, out),
         origin, "the adapter and the model must belong together");
+  }
+  if (a.size(0) != rank) {
+    fail_input(fmt::format("lora_A of '{}' has rank {}, wanted {}", name, a.size(0), rank), origin,
+               "r or rank_pattern of adapter_config.json must be the tensors' own");
   }
 }
 
@@ -74,8 +78,10 @@ class AdapterTensors {
     const std::string module = module_name(spec.name);
     const Tensor a = read(module + ".lora_A.weight"), b = read(module + ".lora_B.weight");
     if (!a.defined() && !b.defined()) return weight;
-    check_parts(weight, a, b, model.transposed_linear, module, reader_.file().origin());
-    return add_lora(weight.to(at::kFloat), a, b, config_.scale, model.transposed_linear).to(dtype_);
+    check_parts(weight, a, b, config_.rank_of(module), model.transposed_linear, module,
+                reader_.file().origin());
+    return add_lora(weight.to(at::kFloat), a, b, config_.scale_of(module), model.transposed_linear)
+        .to(dtype_);
   }
 
   // Of a gate that the adapter puts on: must be there, with a number for each head.

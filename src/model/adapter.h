@@ -1,7 +1,8 @@
 // LoRA: a weight W [out, in] becomes W + (alpha / rank) B A with A [rank, in], B [out, rank]; modules that are
 // trained whole have their own weight and bias instead. On disk as PEFT has it:
-//   adapter_config.json         r, lora_alpha, target_modules, modules_to_save (the whole ones, where there are
-//                               any), base_model_name_or_path; and attention_gate
+//   adapter_config.json         r, lora_alpha (of single modules in rank_pattern, alpha_pattern), target_modules,
+//                               modules_to_save (the whole ones, where there are any), base_model_name_or_path;
+//                               and attention_gate
 //   adapter_model.safetensors   base_model.model.MODULE.lora_A.weight, .lora_B.weight; of whole modules
 //                               base_model.model.MODULE.weight, .bias in the base's layout; ATTENTION.gate_bias,
 //                               with gate `idle` ATTENTION.gate_idle

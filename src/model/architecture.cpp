@@ -162,17 +162,20 @@ nlohmann::json config_from_gguf(const nlohmann::json& metadata, const std::strin
 
 namespace {
 
-// rope_parameters as a config.json has them. A factor without a type is a linear one, as llama.cpp reads it.
+// rope_parameters as a config.json has them. A factor without a type is a linear one, as llama.cpp reads it, and
+// scale_linear is the factor's old key.
 nlohmann::json gguf_rope(const nlohmann::json& metadata, const std::string& prefix) {
   nlohmann::json rope = {{"rope_theta", 10000.0}};
   const auto take = [&](const char* to, const std::string& key) {
     if (metadata.contains(prefix + key)) rope[to] = metadata[prefix + key];
   };
   take("rope_theta", "freq_base");
-  if (metadata.contains(prefix + "scaling.factor")) rope["rope_type"] = "linear";
+  take("factor", "scale_linear");
+  if (rope.contains("factor") && rope["factor"] == 0) rope.erase("factor");
+  take("factor", "scaling.factor");
+  if (rope.contains("factor")) rope["rope_type"] = "linear";
   take("rope_type", "scaling.type");
   if (rope.value("rope_type", nlohmann::json("none")) == "none") rope["rope_type"] = "default";
-  take("factor", "scaling.factor");
   take("original_max_position_embeddings", "scaling.original_context_length");
   take("attention_factor", "scaling.yarn_attn_factor");
   take("beta_fast", "scaling.yarn_beta_fast");

@@ -159,14 +159,13 @@ int64_t read_original_context(const ConfigReader& reader, const ConfigReader& in
 
 }  // namespace
 
-Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, double rotary_share,
+Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, double share_fallback,
                double theta_fallback) {
   const ConfigReader inner(rope_object(reader), reader.origin());
   Rope rope;
   rope.kind = inner.text_or("rope_type", inner.text_or("type", "default"));
-  rope.theta = inner.number_or("rope_theta", reader.number_or("rope_theta", theta_fallback));
-  const double share =
-      inner.number_or("partial_rotary_factor", reader.number_or("partial_rotary_factor", rotary_share));
+  rope.theta = inner.number_or("rope_theta", theta_fallback);
+  const double share = inner.number_or("partial_rotary_factor", share_fallback);
   if (!(rope.theta > 0)) reader.refuse("rope_theta", fmt::format("{}", rope.theta), "a number above 0");
   if (!(share > 0 && share <= 1))
     reader.refuse("partial_rotary_factor", fmt::format("{}", share), "within (0, 1]");

@@ -104,7 +104,8 @@ class ConfigReader {
 
 // The parts of a config.json that several architectures share.
 Activation read_activation(const ConfigReader& reader, const char* key, const char* fallback);
-Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, double rotary_share,
+// The fallbacks stand at the top of the file, by keys that differ, where rope_parameters have none.
+Rope read_rope(const ConfigReader& reader, int64_t head_size, int64_t context, double share_fallback,
                double theta_fallback);
 // attention_gate of a gated model, or the published Sparse GPT-2's use_sparse_attn.
 GateKind read_gate(const ConfigReader& reader);

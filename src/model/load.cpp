@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "base/error.h"
@@ -67,20 +68,23 @@ class ParameterSource {
   virtual bool may_ignore(const std::string& name) const = 0;
 };
 
+// The names a Hugging Face file may have a parameter under.
+std::vector<std::string> names_in_file(const Architecture& architecture, const ParameterSpec& spec) {
+  std::vector<std::string> names = {spec.name};
+  if (architecture.file_names.contains(spec.role))
+    names.push_back(tensor_name(architecture.file_names, spec.role, spec.layer, spec.bias));
+  if (!architecture.optional_prefix.empty() && spec.name.starts_with(architecture.optional_prefix))
+    names.push_back(spec.name.substr(architecture.optional_prefix.size()));
+  return names;
+}
+
 class HuggingFaceSource : public ParameterSource {
  public:
   HuggingFaceSource(const WeightReader& reader, const Architecture& architecture, const ModelConfig& config)
       : reader_(reader), architecture_(architecture), config_(config) {}
 
   Tensor read(const ParameterSpec& spec, std::set<std::string>& used) const override {
-    std::vector<std::string> candidates = {spec.name};
-    if (architecture_.file_names.contains(spec.role)) {
-      candidates.push_back(tensor_name(architecture_.file_names, spec.role, spec.layer, spec.bias));
-    }
-    if (!architecture_.optional_prefix.empty() && spec.name.starts_with(architecture_.optional_prefix)) {
-      candidates.push_back(spec.name.substr(architecture_.optional_prefix.size()));
-    }
-    for (const std::string& name : candidates) {
+    for (const std::string& name : names_in_file(architecture_, spec)) {
       if (!reader_.has(name)) continue;
       used.insert(name);
       reader_.file().check_shape(name, spec.shape);
@@ -171,6 +175,16 @@ std::vector<float> read_frequency_divisors(const TensorEntry& entry, int64_t pai
   return divisors;
 }
 
+void check_rotary_size(const TensorFile& file, const ModelConfig& config) {
+  const ConfigReader reader(file.metadata(), file.origin());
+  const std::string key = reader.text_or("general.architecture", "") + ".rope.dimension_count";
+  if (config.positions != Positions::kRotary) return;
+  const int64_t size = reader.positive_or(key.c_str(), config.rope.rotary_size);
+  if (size == config.rope.rotary_size) return;
+  fail_input(fmt::format("{} is {}, wanted {}, the head size", key, size, config.rope.rotary_size),
+             file.origin(), "models of this architecture turn whole heads: convert the model again");
+}
+
 // GGUF metadata does not say which weights have biases or whether the unembedding is tied: the tensors do.
 ModelConfig read_gguf_config(const TensorFile& file) {
   const auto has = [&](const char* name) { return file.find(name) != nullptr; };
@@ -179,6 +193,7 @@ ModelConfig read_gguf_config(const TensorFile& file) {
   config["attention_bias"] = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias");
   config["mlp_bias"] = has("blk.0.ffn_up.bias");
   ModelConfig result = read_model_config(config, file.origin());
+  check_rotary_size(file, result);
   if (const TensorEntry* entry = file.find("rope_freqs.weight")) {
     result.rope.frequency_divisors =
         read_frequency_divisors(*entry, result.rope.rotary_size / 2, file.origin());
@@ -186,11 +201,43 @@ ModelConfig read_gguf_config(const TensorFile& file) {
   return result;
 }
 
+bool same_numbers(const TensorEntry& a, const TensorEntry& b) {
+  if (a.shape != b.shape) return false;
+  if (a.dtype == b.dtype && a.is_contiguous() && b.is_contiguous())
+    return a.bytes.size() == b.bytes.size() &&
+           std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
+  std::vector<float> left(static_cast<size_t>(a.element_count())), right(left.size());
+  read_f32(a, left), read_f32(b, right);
+  return left == right;
+}
+
+// A file may have an unembedding though its configuration says there is none of its own. As transformers has it,
+// the file is right where the numbers are others than the embedding's.
+void look_for_unembedding(const TensorFile& file, ModelConfig& config) {
+  if (!config.tied) return;
+  const Architecture& architecture = architecture_named(config.architecture, file.origin());
+  const auto find = [&](Role role) -> const TensorEntry* {
+    for (const std::string& name : names_in_file(
+             architecture, {role, -1, false, tensor_name(architecture.names, role, -1, false), {}})) {
+      if (const TensorEntry* entry = file.find(name)) return entry;
+    }
+    return nullptr;
+  };
+  const TensorEntry *embedding = find(Role::kEmbedding), *unembedding = find(Role::kUnembedding);
+  if (!embedding || !unembedding || embedding->bytes.data() == unembedding->bytes.data()) return;
+  config.tied = same_numbers(*embedding, *unembedding);
+  if (config.tied) file.release(*unembedding);
+}
+
 ModelConfig read_config_of(const fs::path& path, const TensorFile& file) {
   if (is_gguf(file)) return read_gguf_config(file);
   const fs::path json_path = config_path(path);
   ModelConfig config = read_model_config(read_json_file(json_path), json_path.string());
-  if (is_transformer_lens(file)) adapt_to_transformer_lens(file, config);
+  if (is_transformer_lens(file)) {
+    adapt_to_transformer_lens(file, config);
+  } else {
+    look_for_unembedding(file, config);
+  }
   return config;
 }
 

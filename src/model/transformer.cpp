@@ -217,7 +217,9 @@ Tensor Transformer::embed(const Tensor& ids, const ForwardOptions& options) cons
   Tensor x =
       tap(options.taps, Site::kEmbed, -1, at::embedding(embedding_, ids, config_.padding_token.value_or(-1)));
   if (!positions_.defined()) return x;
-  const Tensor positions = positions_.narrow(0, past, tokens).unsqueeze(0).expand_as(x);
+  Tensor positions = positions_.narrow(0, past, tokens).unsqueeze(0).expand_as(x);
+  // Who taps may write to what is shown, but not to the weights.
+  if (wanted(options.taps, Site::kPositions, -1)) positions = positions.clone(at::MemoryFormat::Contiguous);
   return x + tap(options.taps, Site::kPositions, -1, positions);
 }
 

@@ -96,7 +96,7 @@ Tensor WeightReader::read_unchecked(const std::string& name) const {
   if (stored) return read_mapped(entry, *stored);
   if (is_quantised(entry.dtype)) return read_quantised(entry);
   fail_input(fmt::format("tensor '{}' has dtype {}", printable(name), dtype_name(entry.dtype)),
-             file_->origin(), "weights must be floating-point or quantised numbers");
+             file_->origin(), "weights must be F64, F32, F16, BF16 or quantised by GGUF");
 }
 
 Tensor WeightReader::read_mapped(const TensorEntry& entry, at::ScalarType stored) const {

@@ -14,7 +14,7 @@ using at::Tensor;
 
 class WeightReader {
  public:
-  // copy: never hand out tensors that lie in the map (those must not be written to).
+  // copy: never hand out tensors that lie in the map.
   WeightReader(std::shared_ptr<const TensorFile> file, at::ScalarType dtype, bool copy);
 
   const TensorFile& file() const { return *file_; }

@@ -187,6 +187,15 @@ void write_gguf_model(const std::string& path) {
   std::ofstream(path, std::ios::binary) << file.insert(24, pairs);
 }
 
+TEST(Run, OfAFolderWithOneGgufFileAndAConfigurationTakesTheFilesTokenizer) {
+  const ScratchFolder scratch;
+  write_gguf_model(scratch / "model.gguf");
+  std::ofstream(scratch / "config.json") << R"({"model_type": "llama"})";
+  const ProgramResult result = run_openwork({"run", scratch.path().string(), "token4", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.json()["prompts"][0]["ids"], nlohmann::json({0, 4}));
+}
+
 TEST(Prune, TheTokenizerOfAGgufFileBeginsAndEndsTextsAsItDid) {
   const ScratchFolder scratch;
   write_gguf_model(scratch / "model.gguf");

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace openwork;
   return expect_error_at_worst([&] {
     const AdapterConfig config = read_adapter_config(parse_json(as_text(data, size), "input"), "input");
-    if (!std::isfinite(config.scale)) std::abort();
+    if (!std::isfinite(config.scale_of("transformer.h.0.attn.c_attn"))) std::abort();
     config.is_whole("transformer.h.0.attn.c_attn.weight");
   });
 }

@@ -359,6 +359,7 @@ TEST(FilePlan, TakesOneFormOfTheWeights) {
               ElementsAre("pytorch_model.bin"));
   EXPECT_THAT(weights_of({"config.json", "final.pth", "rng_state.pth", "optimizer.pth", "scheduler.pth"}),
               ElementsAre("final.pth"));
+  EXPECT_THAT(weights_of({"weights.pth", "rng_state_0.pth", "rng_state_1.pth"}), ElementsAre("weights.pth"));
   EXPECT_THAT(weights_of({"README.md", "x.gguf"}), ElementsAre("x.gguf"));
   EXPECT_THAT(weights_of({"other.safetensors"}), ElementsAre("other.safetensors"));
 }

@@ -32,6 +32,17 @@ TEST(MappedFile, KeepsBytesReadableAfterRelease) {
   EXPECT_EQ(file.text(), content);
 }
 
+TEST(MappedFile, KeepsWhatIsWrittenToItselfEvenOfAFileThatMayNotBeWritten) {
+  const TestFolder folder;
+  const auto path = folder.write("a", "some bytes");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  const MappedFile file(path), other(path);
+  *const_cast<std::byte*>(file.bytes().data()) = std::byte{'c'};
+  EXPECT_EQ(file.text(), "come bytes");
+  EXPECT_EQ(other.text(), "some bytes");
+  EXPECT_EQ(read_whole(path), "some bytes");
+}
+
 TEST(MappedFile, RefusesWhatIsNoReadableFile) {
   const TestFolder folder;
   expect_bad_input("no such file", [&] { MappedFile(folder / "absent"); });

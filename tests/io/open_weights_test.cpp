@@ -50,7 +50,8 @@ TEST(OpenWeights, FindsAFoldersWeights) {
     const TestFolder folder;
     write_tensor(folder / name, "w");
     folder.write("config.json", "{}");
-    for (const char* other : {"training_args.bin", "optimizer.pth", "rng_state.pth"})
+    for (const char* other :
+         {"training_args.bin", "optimizer.pth", "rng_state.pth", "rng_state_0.pth", "rng_state_11.pth"})
       folder.write(other, "not weights");
     EXPECT_EQ(only_tensor(folder.path()), "w") << name;
   }

@@ -49,11 +49,28 @@ TEST(Safetensors, AcceptsAFileWithoutTensors) {
 
 TEST(Safetensors, KnowsEveryPlainDtype) {
   for (const std::string_view name :
-       {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "U16", "U32", "U64", "BOOL"}) {
+       {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "U16", "U32", "U64", "BOOL", "C64",
+        "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"}) {
     const uint64_t size = dtype_bytes(*find_dtype(name), 3);
     const std::string file = make_tensor(name, "[3]", "[0," + std::to_string(size) + "]", size);
     EXPECT_EQ(dtype_name(parse_safetensors(as_span(file), "file").entries[0].dtype), name);
   }
+}
+
+TEST(Safetensors, ListsNumbersBelowAByteInWholeBytes) {
+  for (const auto& [name, shape, size] : std::vector<std::tuple<std::string, std::string, uint64_t>>{
+           {"F4", "[2,3]", 3}, {"F6_E2M3", "[4,1]", 3}, {"F6_E3M2", "[8]", 6}}) {
+    const std::string file = make_tensor(name, shape, "[0," + std::to_string(size) + "]", size);
+    EXPECT_EQ(parse_safetensors(as_span(file), "file").entries[0].bytes.size(), size) << name;
+  }
+  expect_safetensors_refused("not whole F4 blocks of 2", make_tensor("F4", "[3]", "[0,1]", 1));
+}
+
+TEST(Safetensors, RefusesToReadWhatIsOnlyListed) {
+  const std::string file = make_tensor("F8_E4M3", "[4]", "[0,4]", 4);
+  const TensorListing listing = parse_safetensors(as_span(file), "file");
+  std::vector<float> numbers(4);
+  expect_bad_input("tensor 'a' has dtype F8_E4M3", [&] { read_f32(listing.entries[0], numbers); });
 }
 
 TEST(Safetensors, RefusesLyingHeaderLengths) {
@@ -127,7 +144,7 @@ TEST(Safetensors, RefusesImpossibleShapes) {
 }
 
 TEST(Safetensors, RefusesUnknownDtypesByName) {
-  expect_safetensors_refused("dtype 'F8_E4M3' is not known", make_tensor("F8_E4M3", "[1]", "[0,1]", 1));
+  expect_safetensors_refused("dtype 'F8_E3M4' is not known", make_tensor("F8_E3M4", "[1]", "[0,1]", 1));
   expect_safetensors_refused("dtype 'Q4_0' is not known", make_tensor("Q4_0", "[32]", "[0,18]", 18));
   expect_safetensors_refused("dtype '(none)' is not known",
                              make_file(R"({"a":{"shape":[],"data_offsets":[0,0]}})", ""));

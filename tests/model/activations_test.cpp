@@ -75,6 +75,17 @@ TEST(Taps, ReplacingAHeadsOutputByZeroRemovesItsResult) {
   EXPECT_GT((ablated - model.forward(some_ids())).abs().max().item<double>(), 1e-3);
 }
 
+// Who replaces may write to what it is given: it is no view of the weights, which lie in the file's map.
+TEST(Taps, PositionsAreTheTapsOwn) {
+  const Transformer model = load_model("tests/data/gpt2");
+  const Tensor before = model.forward(some_ids()).detach().to(at::kDouble);
+  Taps in_place, copied;
+  in_place.replace({Site::kPositions, -1}, [](const Tensor& x) { return Tensor(x).zero_(); });
+  copied.replace({Site::kPositions, -1}, [](const Tensor& x) { return at::zeros_like(x); });
+  expect_close(logits_with(model, in_place), logits_with(model, copied).to(at::kDouble), "logits", 0, 0);
+  expect_close(model.forward(some_ids()).detach(), before, "logits", 0, 0);
+}
+
 TEST(Taps, AReplacedPatternIsWhatTheValuesAreGatheredBy) {
   const Transformer model = load_model("tests/data/llama");
   Tensor values, z;

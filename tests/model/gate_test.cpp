@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "golden.h"
 #include "io/json.h"
 #include "io/test_files.h"
@@ -16,6 +18,8 @@
 
 namespace openwork {
 namespace {
+
+namespace fs = std::filesystem;
 
 Tensor gate_ids(int64_t prompts = 2, int64_t tokens = 23) {
   const Tensor n = at::arange(prompts * tokens, at::kLong);
@@ -256,6 +260,43 @@ TEST_F(IdleFolder, IsACompactDifference) {
   EXPECT_FLOAT_EQ(gates.bias->low, 1.5f);
   EXPECT_FLOAT_EQ(gates.bias->high, 3.5f);
   EXPECT_EQ(gates.idle->high, std::numeric_limits<float>::infinity());
+}
+
+// A base whose file has an unembedding of its own though its configuration says tied: it comes along.
+TEST(TiedInNameOnly, ABaseIsWhatDifferencesAndSavedModelsAreMadeOf) {
+  const TestFolder folder;
+  const fs::path base = folder / "base";
+  fs::create_directories(base);
+  fs::copy("tests/data/olmo2/model.safetensors", base);
+  nlohmann::json config = read_json_file("tests/data/olmo2/config.json");
+  config["tie_word_embeddings"] = true;
+  std::ofstream(base / "config.json") << config.dump();
+  const Transformer model = load_gated(base.string(), GateKind::kScore);
+  const at::NoGradGuard no_grad;
+  const Tensor logits = load_gated("tests/data/olmo2", GateKind::kScore).forward(gate_ids()).to(at::kDouble);
+  save_delta(folder / "small", model.config(), model.parameters(),
+             {"base", base, load_model(base).parameters()}, {{"lm_head.weight", 4}});
+  expect_close(load_adapted_model(base, folder / "small").forward(gate_ids()), logits, "difference", 1e-5,
+               1e-5);
+  save_model(folder / "whole", model.config(), model.parameters());
+  expect_close(load_model(folder / "whole").forward(gate_ids()), logits, "saved", 1e-6, 1e-6);
+  EXPECT_EQ(read_json_file(folder / "whole/config.json")["tie_word_embeddings"], false);
+}
+
+TEST_F(IdleFolder, AnAdapterOfAnotherRankThanItsConfigurationSaysIsRefused) {
+  const std::string module = "model.layers.0.self_attn.q_proj";
+  save_adapter(
+      folder_ / "adapter", load_config(base_), {.rank = 4, .alpha = 8, .targets = {"q_proj"}},
+      {{module + ".lora_A.weight", at::ones({2, 32})}, {module + ".lora_B.weight", at::ones({32, 2})}},
+      base_);
+  expect_bad_input("lora_A of '" + module + "' has rank 2, wanted 4",
+                   [&] { load_adapted_model(base_, folder_ / "adapter"); });
+  nlohmann::json config = read_json_file(folder_ / "adapter/adapter_config.json");
+  config["rank_pattern"] = {{"q_proj", 2}}, config["alpha_pattern"] = {{"layers.0.self_attn.q_proj", 3}};
+  std::ofstream(folder_ / "adapter/adapter_config.json") << config.dump();
+  const Tensor change = load_adapted_model(base_, folder_ / "adapter").layer(0).query.weight -
+                        load_model(base_).layer(0).query.weight;
+  expect_close(change, at::full({32, 32}, 3.0, at::kDouble), "B A, 2, times 3 / 2", 1e-5, 1e-5);
 }
 
 NamedTensors gate_tensors(const Transformer& model) {

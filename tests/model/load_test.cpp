@@ -19,6 +19,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "io/test_files.h"
+#include "model/adapter_config.h"
 #include "model/architecture.h"
 
 namespace openwork {
@@ -135,6 +136,18 @@ TEST(LoadModel, RefusesAWrongShapeInAGgufFileBeforeItIsRearranged) {
   }
 }
 
+TEST(LoadModel, RefusesAGgufLlamaThatTurnsAPartOfItsHeads) {
+  const TestFolder folder;
+  std::string file = read_whole("tests/data/variants/gguf_llama_llama3/model.gguf");
+  const std::string key = "llama.rope.dimension_count";
+  const size_t value = file.find(key) + key.size() + 4;  // behind its type
+  const auto size =
+      static_cast<uint32_t>(load_config("tests/data/variants/gguf_llama_llama3/model.gguf").head_size);
+  ASSERT_EQ(file.substr(value, 4), pack(size));
+  const fs::path path = folder.write("part.gguf", file.replace(value, 4, pack(size / 2)));
+  expect_bad_input(fmt::format("{} is {}, wanted {}", key, size / 2, size), [&] { load_model(path); });
+}
+
 TEST(LoadModel, RefusesAWrongShapeUnderTransformerLensNames) {
   const std::vector<std::tuple<const char*, std::vector<int64_t>, const char*>> cases = {
       {"blocks.0.attn.W_Q", {}, "has shape [], wanted [4, 32, 8]"},
@@ -184,6 +197,8 @@ TEST(LoadModel, RefusesSenselessConfigurations) {
       {"rms_norm_eps", -0.001, "rms_norm_eps is -0.001"},
       {"attention_gate", {{"kind", "maybe"}}, "unknown gate 'maybe'"},
       {"head_dim", 7, "rotary size is 7"},
+      {"partial_rotary_factor", 0.5, "partial_rotary_factor is 0.5, wanted 1"},
+      {"rope_parameters", {{"partial_rotary_factor", 0.5}}, "partial_rotary_factor is 0.5, wanted 1"},
   };
   for (const auto& [key, value, message] : cases) {
     EditedModel model("llama");
@@ -206,8 +221,27 @@ TEST(LoadModel, TakesAGpt2WithoutPrefixAndWithItsMaskBuffers) {
 TEST(LoadModel, PassesOverTheUnembeddingOfATiedModel) {
   const Tensor ids = at::tensor({1, 2, 3}, at::kLong).unsqueeze(0);
   EditedModel model("gpt2");
-  model.tensors["lm_head.weight"] = at::ones({97, 32});
+  model.tensors["lm_head.weight"] = model.tensors.at("transformer.wte.weight");
   expect_close(logits_of(model.save(), ids), logits_of("tests/data/gpt2", ids), "logits", 1e-6, 1e-6);
+  EXPECT_TRUE(load_model(model.save()).config().tied);
+}
+
+// As transformers has it: the file is right, whatever its configuration says.
+TEST(LoadModel, AnUnembeddingUnlikeTheEmbeddingCountsThoughTheConfigurationSaysTied) {
+  for (const char* fixture : {"gpt_neox", "olmo", "olmo2"}) {
+    const auto golden = read_golden(fmt::format("tests/data/{}/golden.safetensors", fixture));
+    EditedModel model(fixture);
+    model.config["tie_word_embeddings"] = true;
+    expect_close(logits_of(model.save(), golden.at("input_ids")), golden.at("logits"), fixture);
+    EXPECT_FALSE(load_config(model.save()).tied);
+  }
+  EditedModel gpt2("gpt2"), untied("gpt2"), longer("gpt2");
+  const Tensor ids = at::tensor({1, 2, 3}, at::kLong).unsqueeze(0);
+  gpt2.tensors["lm_head.weight"] = untied.tensors["lm_head.weight"] = at::randn({97, 32});
+  untied.config["tie_word_embeddings"] = false;
+  expect_close(logits_of(gpt2.save(), ids), logits_of(untied.save(), ids), "logits", 1e-6, 1e-6);
+  longer.tensors["lm_head.weight"] = at::ones({98, 32});
+  EXPECT_THAT(longer.refusal(), HasSubstr("tensor 'lm_head.weight' has shape [98, 32], wanted [97, 32]"));
 }
 
 TEST(LoadModel, ReadsGateBiasesOfASparseModel) {
@@ -292,6 +326,74 @@ TEST(LoadModel, ParametersThatAreTrainedMayBeWrittenTo) {
   const Transformer model = load_model("tests/data/gpt2", {.trainable = true});
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : model.parameters()) at::Tensor(tensor).add_(1.0);
+}
+
+TEST(LoadModel, WhatIsWrittenToAnOpenedModelStaysOutOfItsFile) {
+  const EditedModel copy("gpt2");
+  const fs::path file = copy.save() / "model.safetensors";
+  const std::string before = read_whole(file);
+  const Transformer model = load_model(file.parent_path());
+  const at::NoGradGuard no_grad;
+  const Tensor ids = at::tensor({1, 2, 3}, at::kLong).unsqueeze(0), logits = model.forward(ids).clone();
+  for (const auto& [name, tensor] : model.parameters()) at::Tensor(tensor).mul_(1.5);
+  EXPECT_GT((model.forward(ids) - logits).abs().max().item<double>(), 0.1);
+  EXPECT_EQ(read_whole(file), before);
+  expect_close(load_model(file.parent_path()).forward(ids), logits.to(at::kDouble), "logits", 0, 0);
+}
+
+// Which key fits which module is what peft 0.21's get_pattern_key says of the same.
+TEST(AdapterConfig, HasRanksAndScalesOfSingleModules) {
+  const AdapterConfig config = read_adapter_config(
+      {{"r", 4},
+       {"lora_alpha", 8},
+       {"rank_pattern",
+        {{"q_proj", 2}, {"^model.layers.1.self_attn.k_proj", 6}, {"layers\\.(0|2)\\.mlp\\.\\w+_proj", 8}}},
+       {"alpha_pattern", {{"layers.1.self_attn.q_proj", 32}}}},
+      "adapter_config.json");
+  const std::vector<std::tuple<std::string, int64_t, double>> cases = {
+      {"model.layers.0.self_attn.q_proj", 2, 4},
+      {"model.layers.1.self_attn.q_proj", 2, 16},
+      {"model.layers.11.self_attn.q_proj", 2, 4},
+      {"model.layers.0.self_attn.xq_proj", 4, 2},
+      {"model.layers.0.self_attn.k_proj", 4, 2},
+      {"model.layers.1.self_attn.k_proj", 6, 8.0 / 6},
+      {"model.layers.2.mlp.up_proj", 8, 1},
+      {"model.layers.1.mlp.up_proj", 4, 2},
+      {"q_proj", 2, 4}};
+  for (const auto& [module, rank, scale] : cases) {
+    EXPECT_EQ(config.rank_of(module), rank) << module;
+    EXPECT_EQ(config.scale_of(module), scale) << module;
+  }
+  const AdapterConfig root = read_adapter_config(
+      {{"r", 4}, {"lora_alpha", 8}, {"use_rslora", true}, {"rank_pattern", {{"v_proj", 16}}}}, "file");
+  EXPECT_EQ(root.scale_of("h.0.v_proj"), 2);
+  EXPECT_EQ(root.scale_of("h.0.k_proj"), 4);
+}
+
+TEST(AdapterConfig, RefusesWhatIsMoreThanLowRanks) {
+  const auto read = [](const nlohmann::json& more) {
+    nlohmann::json json = {{"r", 4}};
+    json.update(more);
+    read_adapter_config(json, "adapter_config.json");
+  };
+  for (const nlohmann::json& start : {nlohmann::json(true), nlohmann::json(false), nlohmann::json(),
+                                      nlohmann::json("gaussian"), nlohmann::json("eva")})
+    EXPECT_NO_THROW(read({{"init_lora_weights", start}, {"loftq_config", nlohmann::json::object()}}));
+  for (const char* start : {"pissa", "pissa_niter_4", "olora", "corda", "loftq"}) {
+    expect_bad_input(fmt::format("init_lora_weights is \"{}\"", start), [&] {
+      read({{"init_lora_weights", start}});
+    });
+    expect_bad_input("convert the adapter to a plain LoRA", [&] { read({{"init_lora_weights", start}}); });
+  }
+  expect_bad_input("alora_invocation_tokens is [3]", [&] { read({{"alora_invocation_tokens", {3}}}); });
+  expect_bad_input("use_dora is true", [&] { read({{"use_dora", true}}); });
+  for (const std::string& key :
+       {std::string("(q"), std::string("(a?){300}"), std::string("(?=q)q"), std::string(300, '+')})
+    expect_bad_input("wanted a regular expression", [&] { read({{"rank_pattern", {{key, 2}}}}); });
+  expect_bad_input("q_proj is 0", [&] { read({{"rank_pattern", {{"q_proj", 0}}}}); });
+  expect_bad_input("alpha_pattern of 'q_proj' is null", [&] {
+    read({{"alpha_pattern", {{"q_proj", nullptr}}}});
+  });
 }
 
 TEST(Transformer, RefusesAPromptBeyondItsContext) {

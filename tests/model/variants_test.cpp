@@ -180,6 +180,42 @@ TEST(RotarySettings, DynamicReadsTextsLongerThanItWasTrainedFor) {
   EXPECT_EQ(config.context, 160);
 }
 
+TEST(RotarySettings, GptNeoxGoesByItsOwnOldKeys) {
+  const auto read = [](const nlohmann::json& rotary) {
+    nlohmann::json config = small_llama(rotary);
+    config["model_type"] = "gpt_neox", config["hidden_size"] = 32;
+    const Rope rope = read_model_config(config, "config.json").rope;
+    return std::pair(rope.rotary_size, rope.theta);
+  };
+  using Pair = std::pair<int64_t, double>;
+  EXPECT_EQ(read({{"rotary_pct", 0.5}, {"partial_rotary_factor", 1.0}}), Pair(8, 10000));
+  EXPECT_EQ(read({{"partial_rotary_factor", 1.0}}), Pair(4, 10000));
+  EXPECT_EQ(read({{"rotary_emb_base", 500}, {"rope_theta", 700.0}}), Pair(4, 500));
+  EXPECT_EQ(read({{"rope_theta", 700.0}}), Pair(4, 10000));
+  EXPECT_EQ(read({{"rope_parameters", {{"rope_theta", 900.0}, {"partial_rotary_factor", 1.0}}},
+                  {"rotary_pct", 0.5},
+                  {"rotary_emb_base", 500}}),
+            Pair(16, 900));
+}
+
+// As llama.cpp reads them.
+TEST(RotarySettings, AGgufFilesOldScaleLinearIsALinearFactor) {
+  const auto read = [](const nlohmann::json& more) {
+    nlohmann::json metadata = {{"general.architecture", "llama"}, {"llama.block_count", 1},
+                               {"llama.attention.head_count", 2}, {"llama.embedding_length", 16},
+                               {"llama.feed_forward_length", 20}, {"llama.vocab_size", 61},
+                               {"llama.context_length", 64}};
+    if (!more.is_null()) metadata.update(more);
+    const Rope rope = read_model_config(config_from_gguf(metadata, "model.gguf"), "model.gguf").rope;
+    return std::pair(rope.kind, rope.factor);
+  };
+  using Pair = std::pair<std::string, double>;
+  EXPECT_EQ(read({{"llama.rope.scale_linear", 4.0}}), Pair("linear", 4));
+  EXPECT_EQ(read({{"llama.rope.scale_linear", 0.0}}), Pair("default", 1));
+  EXPECT_EQ(read({{"llama.rope.scale_linear", 4.0}, {"llama.rope.scaling.factor", 2.0}}), Pair("linear", 2));
+  EXPECT_EQ(read({}), Pair("default", 1));
+}
+
 const auto kName = [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); };
 
 INSTANTIATE_TEST_SUITE_P(HuggingFace, Variant, testing::ValuesIn(kFull), kName);

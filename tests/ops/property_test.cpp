@@ -189,5 +189,51 @@ TEST_F(GatedAttentionCpu, SurvivesExtremeScoresAndBiases) {
   }
 }
 
+// However large b is, pairs that are not causal stay out: a bias of infinity is a gate that is always open.
+TEST_F(GatedAttentionCpu, OpensCausalPairsAloneWhateverTheBias) {
+  for (const auto gate : kAllGates) {
+    for (const bool sampled : {false, true}) {
+      for (const double sharpness : {1.0, 4.0}) {
+        AttentionCase of;
+        of.B = 2, of.H = 4, of.Hkv = 2, of.T = 70, of.d = 16, of.dtype = at::kDouble;
+        of.gate = std::string(gate), of.sharpness = sharpness;
+        if (sampled) of.seed = 6;
+        AttentionInputs inputs = make_inputs(of);
+        for (const double bias : {1e25, 1e31, static_cast<double>(INFINITY)}) {
+          for (const auto dtype : {at::kDouble, at::kFloat}) {
+            of.dtype = dtype;
+            inputs.bias = at::full({4}, bias, at::kDouble);
+            SCOPED_TRACE(describe(of) + " " + std::to_string(bias));
+            const AttentionGradients seen = run_operator(of, inputs.to(dtype));
+            EXPECT_TRUE(seen.result.active.eq(70 * 71 / 2).all().item<bool>());
+            EXPECT_LE((seen.result.penalty - 1).abs().max().item<double>(), 1e-6);
+            inputs.bias = at::full({4}, 1e6, at::kDouble);
+            const auto wanted = named_results(run_reference(of, inputs.to(at::kDouble)));
+            const auto results = named_results(seen);
+            for (size_t n = 0; n < results.size(); ++n)
+              EXPECT_LE(relative_error(results[n].value, wanted[n].value), 1e-5) << wanted[n].name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GatedAttentionCpu, ShowsWhatIsNotANumber) {
+  for (const auto gate : kAllGates) {
+    for (const auto dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
+      AttentionCase of;
+      of.H = of.Hkv = 2, of.T = 80, of.d = 20, of.dtype = dtype;
+      set_gate(of, gate);
+      AttentionInputs inputs = make_inputs(of);
+      inputs.k[0][1][40][3] = NAN;
+      SCOPED_TRACE(describe(of));
+      const Tensor bad = run_operator(of, inputs).result.out.isnan();
+      EXPECT_TRUE(bad.equal(run_reference(of, inputs.to(at::kDouble)).result.out.isnan()));
+      EXPECT_EQ(bad.sum().item<int64_t>(), 40 * 20);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace openwork

@@ -277,6 +277,34 @@ def test_an_adapter_of_peft_opens_in_the_program(tmp_path, program_logits):
         torch.testing.assert_close(openwork.load(pair)(ids).logits, logits, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"rank_pattern": {"q_proj": 2}},
+        {"alpha_pattern": {"layers.1.self_attn.q_proj": 32, "v_proj": 3}},
+        {"rank_pattern": {r"layers\.[02]\.mlp\.\w+": 6, "^model.layers.0.self_attn.q_proj": 2}, "alpha_pattern": {"q_proj": 5}, "use_rslora": True},
+    ],
+)
+def test_an_adapter_of_peft_with_ranks_of_single_modules_opens_in_the_program(own, tmp_path, program_logits):
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    torch.manual_seed(0)
+    settings = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False, **own)
+    adapted = peft.get_peft_model(open_fixture("llama"), settings).eval()
+    adapted.save_pretrained(tmp_path / "adapter")
+    ids = golden("llama")["input_ids"]
+    with torch.no_grad():
+        logits = adapted(ids).logits
+    torch.testing.assert_close(logits, program_logits(f"{DATA / 'llama'}+{tmp_path / 'adapter'}", ids), atol=1e-4, rtol=0)
+
+
+def test_an_adapter_that_goes_with_a_changed_base_is_one_line(tmp_path):
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    settings = peft.LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights="pissa")
+    peft.get_peft_model(open_fixture("llama"), settings).save_pretrained(tmp_path / "adapter")
+    with pytest.raises(openwork.InputError, match="init_lora_weights is .pissa.*convert the adapter to a plain LoRA"):
+        openwork.Model(f"{DATA / 'llama'}+{tmp_path / 'adapter'}", device="cpu")
+
+
 @pytest.mark.parametrize(("name", "whole", "low"), [("llama", ["q_proj", "k_proj", "o_proj"], ["v_proj", "down_proj"]), ("gpt2", ["c_attn", "attn.c_proj"], ["c_fc"])])
 def test_an_adapter_of_peft_with_whole_modules_opens_in_the_program(name, whole, low, tmp_path, program_logits):
     peft = pytest.importorskip("peft", reason="peft is not installed")

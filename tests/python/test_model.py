@@ -53,6 +53,23 @@ def test_activations_come_by_name_and_without_a_copy(dense):
     torch.testing.assert_close(run.logits[:, -1:], last, atol=1e-3, rtol=0)
 
 
+def test_what_is_written_to_a_model_is_its_own_alone():
+    model, other = openwork.Model("openwork-8m", device="cpu"), openwork.Model("openwork-8m", device="cpu")
+    before = model.run(PROMPT).logits
+    model.parameters["transformer.ln_f.weight"].mul_(2)
+    assert (model.run(PROMPT).logits - before).abs().max() > 0.1
+    assert torch.equal(other.run(PROMPT).logits, before)
+    assert torch.equal(openwork.Model("openwork-8m", device="cpu").run(PROMPT).logits, before)
+
+
+def test_an_edit_in_place_leaves_the_positions_weights_alone(dense):
+    before = dense.run(PROMPT).logits
+    edited = dense.edit({"hook_pos_embed": lambda x: x.zero_()}).run(PROMPT).logits
+    assert (edited - before).abs().max() > 0.1
+    torch.testing.assert_close(edited, dense.edit({"hook_pos_embed": torch.zeros_like}).run(PROMPT).logits)
+    assert torch.equal(dense.run(PROMPT).logits, before)
+
+
 def test_gates_are_an_activation_of_a_gated_model(sparse):
     run = sparse.run(PROMPT, read=["blocks.0.attn.hook_gate", "blocks.0.attn.hook_pattern"])
     gate = run["blocks.0.attn.hook_gate"]

@@ -21,6 +21,7 @@ ModelConfig read_config(const ConfigReader& reader) {
   }
   config.head_size = config.width / config.heads;
   config.positions = Positions::kRotary;
+  // Not rope_theta and partial_rotary_factor, should a file have them at its top: transformers passes over them.
   config.rope = read_rope(reader, config.head_size, config.context, reader.number_or("rotary_pct", 0.25),
                           reader.number_or("rotary_emb_base", 10000.0));
   config.norm = NormKind::kLayerNorm;

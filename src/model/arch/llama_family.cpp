@@ -1,5 +1,7 @@
 #include "model/arch/llama_family.h"
 
+#include <fmt/format.h>
+
 namespace openwork {
 
 ModelConfig read_llama_family_config(const ConfigReader& reader, int64_t context_fallback) {
@@ -17,7 +19,13 @@ ModelConfig read_llama_family_config(const ConfigReader& reader, int64_t context
   }
   config.head_size = reader.positive_or("head_dim", config.width / config.heads);
   config.positions = Positions::kRotary;
-  config.rope = read_rope(reader, config.head_size, config.context, 1.0, 10000.0);
+  config.rope =
+      read_rope(reader, config.head_size, config.context, reader.number_or("partial_rotary_factor", 1.0),
+                reader.number_or("rope_theta", 10000.0));
+  if (config.rope.rotary_size != config.head_size) {
+    const double share = static_cast<double>(config.rope.rotary_size) / static_cast<double>(config.head_size);
+    reader.refuse("partial_rotary_factor", fmt::format("{}", share), "1: these models turn whole heads");
+  }
   config.activation = read_activation(reader, "hidden_act", "silu");
   config.gated_mlp = true;
   config.qkv_layout = QkvLayout::kSeparate;

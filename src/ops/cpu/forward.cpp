@@ -201,9 +201,12 @@ class ForwardBlock {
     Real* log_sum_exp = static_cast<Real*>(problem_.log_sum_exp) + block_.row_offset();
     for (int64_t r = 0; r < block_.rows; ++r) {
       log_sum_exp[r] = space_.shift[r];
-      if constexpr (!OfRow) {
+      Real* row = space_.queries + r * block_.padded;
+      if constexpr (OfRow) {
+        if (!__builtin_isnan(log_sum_exp[r])) continue;  // not a number closes all gates, but is not nothing
+        for (int64_t e = 0; e < block_.padded; e += kLanes) store(row + e, fill(log_sum_exp[r]));
+      } else {
         log_sum_exp[r] += static_cast<Real>(__builtin_log(space_.total[r]));
-        Real* row = space_.queries + r * block_.padded;
         const Real inverse = 1 / space_.total[r];
         for (int64_t e = 0; e < block_.padded; e += kLanes) store(row + e, load(row + e) * inverse);
       }

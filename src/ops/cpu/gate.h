@@ -15,15 +15,21 @@ struct RowGate {
   double weight, rest;  // w and 1 - w: 1 and 0, or sigmoid(L - a) and sigmoid(a - L)
 };
 
+// Kept far within what hide_future hides pairs with, so that no b, +infinity neither, brings them back.
+inline double keep_within(double offset) {
+  constexpr double kMost = 1e20;
+  return offset > kMost ? kMost : offset < -kMost ? -kMost : offset;
+}
+
 // L is the row's log-sum-exp. An a of -infinity is logprob's row; of +infinity, a closed one.
 inline RowGate row_gate(const Problem& problem, int64_t h, double L) {
   const double b = problem.bias[h];
-  if (!problem.of_row) return {b, 0, 0};
-  if (!problem.idle) return {b - L, 1, 0};
+  if (!problem.of_row) return {keep_within(b), 0, 0};
+  if (!problem.idle) return {keep_within(b - L), 1, 0};
   const double x = L - problem.idle[h], e = __builtin_exp(-__builtin_fabs(x)), near = 1 / (1 + e);
   const double log_sigmoid = (x < 0 ? x : 0) - __builtin_log1p(e);
   const double rest = __builtin_isinf(x) ? 0 : x < 0 ? near : e * near;  // an infinite a has no gradient
-  return {b - L + log_sigmoid, x < 0 ? e * near : near, rest};
+  return {keep_within(b - L + log_sigmoid), x < 0 ? e * near : near, rest};
 }
 
 // Beyond +-60 the sigmoid is 0 or 1 to all digits that are kept, and u e^g still fits a float.
