@@ -6,6 +6,7 @@
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
 #include "io/sha256.h"
+#include "report/captions.h"
 #include "report/circuit_figure.h"
 #include "report/circuit_json.h"
 #include "report/circuit_mib.h"
@@ -98,9 +99,9 @@ ModelCircuits examine_model(const CircuitOptions& options, const std::string& na
 void draw_models(const CircuitOptions& options, const std::vector<ModelCircuits>& models,
                  const nlohmann::json& protocol) {
   const std::string caption =
-      fmt::format("{}, {} ablation, ordered by {} scores; bands: 95 % over prompts; seed {}",
+      fmt::format("{}, {} ablation, ordered by {} scores; bands: 95 % over prompts. {}",
                   count_of(protocol["prompts"].get<int64_t>(), "prompt"), options.ablation, options.method,
-                  options.common.seed);
+                  describe_protocol(protocol));
   draw::write_figure(draw_circuits(models, options.settings, protocol["task"].get<std::string>(), caption),
                      options.out);
   print_written(options.common, options.out);

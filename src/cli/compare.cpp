@@ -154,7 +154,7 @@ void run_compare(CompareOptions& options, const CLI::App& verb) {
   record.loss_data = describe_loss_data(options);
   record.protocol = describe(options, given, device);
   record.protocol["tasks"] = tasks.describe();
-  record.tasks = tasks.finish();
+  record.tasks = tasks.finish(record.protocol);
   record.trace = traces.finish(record.protocol);
   record.viewer = record_viewer(options, std::move(viewed), record, tasks, traces);
 

@@ -131,10 +131,9 @@ void run_heads(const CLI::App& verb, HeadsOptions& options) {
     list.push_back(to_json(model));
   }
   print_written(options.common, options.figure.out);
-  const nlohmann::json scale = {{"shared", grid.shared_scale},
-                                {"low", 0},
-                                {"high", draw::shared_scale(grid).high},
-                                {"shade", options.shade}};
+  nlohmann::json scale = {
+      {"shared", grid.shared_scale}, {"low", 0}, {"high", nullptr}, {"shade", options.shade}};
+  if (grid.shared_scale) scale["high"] = draw::shared_scale(grid).high;
   write_json_result(options.common, {{"models", list},
                                      {"scale", scale},
                                      {"columns", grid.blocks.front().columns},

@@ -88,11 +88,15 @@ void add_heads_options(CLI::App& verb, HeadsOptions& options) {
 GivenPrompts settle_heads_options(const CLI::App& verb, HeadsOptions& options,
                                   std::vector<std::string>& names) {
   if (options.preset == "task" && options.task.empty()) options.task = "copy";
+  if (options.scale == "head")
+    refuse_options(verb, {"--scale-high"}, "with --scale head", "use --scale shared, or leave it out");
   if (options.order.empty()) options.order = options.preset == "task" ? "importance" : "layer";
   if (options.task.empty()) {
     refuse_options(verb, {"--threshold", "--ablation"}, "without a task", "add --task, or leave it out");
     return take_prompts(names, options.figure.source);
   }
+  if (!options.circuit.empty())
+    refuse_options(verb, {"--threshold", "--ablation"}, "with --circuit", "the file says both: leave it out");
   if (options.preset == "prompt" || options.from >= 0)
     fail_input("a task and a prompt's edges together", "--task", "leave one of them out");
   const PromptSourceOptions& source = options.figure.source;

@@ -45,6 +45,11 @@ Colour category_colour(int index) {
   return parse_colour(kSet[static_cast<size_t>((index % kCategories + kCategories) % kCategories)]);
 }
 
+Colour model_colour(size_t model, size_t models) {
+  if (model == 0) return kDense;
+  return model + 1 == models ? kSparse : category_colour(static_cast<int>(model) + 1);
+}
+
 const Palette& attention_palette() {
   static const Palette palette = make_attention_palette();
   return palette;

@@ -32,6 +32,9 @@ inline constexpr Colour kMark{0.84, 0.10, 0.13};      // frames around cells to 
 inline constexpr int kCategories = 10;
 Colour category_colour(int index);  // any index; repeats after kCategories
 
+// Of several models the first is the base and the last the sparse one; those between have colours of their own.
+Colour model_colour(size_t model, size_t models);
+
 struct PaletteEntry {
   uint8_t red = 0, green = 0, blue = 0;
   auto operator<=>(const PaletteEntry&) const = default;

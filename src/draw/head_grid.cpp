@@ -9,7 +9,10 @@
 namespace openwork::draw {
 namespace {
 
-constexpr double kPageWidth = 1020, kBlockGap = 34, kTitleHeight = 22, kNoteHeight = 14, kBarHeight = 30;
+constexpr double kPageWidth = 1020, kBlockGap = 34, kTitleHeight = 22, kBarHeight = 30;
+constexpr double kNoteWidth = 330, kLeastNote = 28,
+                 kNoHeads = 14;  // a note's lines, and what stands for no panel
+constexpr double kBarWidth = 150, kBarRoom = 176, kKeysIndent = 6;
 constexpr double kSmallestPanel = 24, kLargestPanel = 66, kLargestLonePanel = 150;
 constexpr double kSmallestToken = 4.2, kLargestToken = 7;
 
@@ -24,6 +27,8 @@ struct Layout {
   };
   std::vector<Block> blocks;
   double width = 0, height = 0;  // of all blocks
+  double scale = 0, keys = 0;    // heights of the scale's key, and of all keys
+  bool frames_below = false;     // the key to frames stands under the scale's, not beside it
 
   double step() const { return panel + gap; }
   double row_step() const { return step() + (label_above ? label + 2 : 0); }
@@ -60,10 +65,50 @@ double choose_panel(const HeadGrid& grid) {
   return std::clamp(static_cast<double>(tokens) * 6.5, plain, std::clamp(room - 8, plain, kLargestLonePanel));
 }
 
+TextStyle note_style(double width) {
+  return {.size = 7.5, .colour = kFaint, .level = Level::kTop, .width = width};
+}
+
+// A note may be wider than its block's panels.
+double note_width(const Layout& layout, const Layout::Block& laid) {
+  return std::max(kNoteWidth, static_cast<double>(laid.columns) * layout.step());
+}
+
+std::string describe_own_scales(const HeadGrid& grid) {
+  return grid.value_name + ": each head on its own scale, white 0, dark blue its largest cell";
+}
+
+TextStyle own_scales_style(double width) {
+  return {.size = 7, .colour = kFaint, .level = Level::kTop, .width = width};
+}
+
+std::vector<LegendEntry> key_to_frames(const HeadGrid& grid) {
+  if (grid.frame_name.empty()) return {};
+  return {{grid.frame_name, kMark, Swatch::kFrame}};
+}
+
+// The key to frames beside the scale's where it fits on one line, else under it.
+void lay_keys(const HeadGrid& grid, Layout& layout) {
+  const double room = layout.width - kKeysIndent;
+  layout.scale = kBarHeight;
+  if (!grid.shared_scale)
+    layout.scale = measure_text(describe_own_scales(grid), own_scales_style(room)).height;
+  layout.keys = layout.scale;
+  const std::vector<LegendEntry> frames = key_to_frames(grid);
+  if (frames.empty()) return;
+  const double one_line = measure_legend(kPageWidth, frames);
+  layout.frames_below = !grid.shared_scale || measure_legend(room - kBarRoom, frames) > one_line;
+  if (layout.frames_below) layout.keys += 4 + measure_legend(room, frames);
+}
+
 Layout::Block lay_block(const HeadBlock& block, double panel, double x) {
   Layout::Block laid;
   laid.x = x;
   laid.columns = used_columns(block);
+  if (block.panels.empty()) {
+    laid.below = kNoHeads;
+    return laid;
+  }
   laid.rows = (block.panels.size() + laid.columns - 1) / laid.columns;
   const double pitch = token_count(block) > 0 ? panel / static_cast<double>(token_count(block)) : 0;
   if (pitch >= kSmallestToken) {
@@ -82,19 +127,21 @@ Layout lay_out(const HeadGrid& grid) {
     for (const HeadPanel& panel : block.panels)
       layout.label_above |= panel.cells.side > 0 && panel.cells.side < 4;
   }
-  double x = 0, tallest = 0;
+  double x = 0, tallest = 0, notes = kLeastNote;
   for (const HeadBlock& block : grid.blocks) {
     Layout::Block laid = lay_block(block, layout.panel, x);
-    const TextStyle title{.size = 10, .bold = true}, note{.size = 7.5};
+    const TextStyle title{.size = 10, .bold = true};
     const double grid_width = laid.left + static_cast<double>(laid.columns) * layout.step() - layout.gap;
     x += std::max({grid_width, measure_text(block.title, title).width,
-                   std::min(measure_text(block.note, note).width, 330.0)}) +
+                   std::min(measure_text(block.note, note_style(0)).width, kNoteWidth)}) +
          kBlockGap;
+    notes = std::max(notes, measure_text(block.note, note_style(note_width(layout, laid))).height);
     tallest = std::max(tallest, static_cast<double>(laid.rows) * layout.row_step() + laid.below);
     layout.blocks.push_back(laid);
   }
   layout.width = std::max(x - kBlockGap, 180.0);
-  layout.height = kTitleHeight + tallest + kNoteHeight * 2 + kBarHeight + 8;
+  lay_keys(grid, layout);
+  layout.height = kTitleHeight + tallest + notes + layout.keys + 8;
   return layout;
 }
 
@@ -166,33 +213,23 @@ void paint_block(Canvas& canvas, const HeadGrid& grid, size_t index, const Layou
   if (block.panels.empty())
     canvas.write({left, top}, "no heads", {.size = 8, .colour = kFaint, .level = Level::kTop});
   const double foot = top + static_cast<double>(laid.rows) * layout.row_step() + laid.below;
-  canvas.write({left, foot}, block.note,
-               {.size = 7.5,
-                .colour = kFaint,
-                .level = Level::kTop,
-                .width = std::max(330.0, static_cast<double>(laid.columns) * layout.step())});
+  canvas.write({left, foot}, block.note, note_style(note_width(layout, laid)));
 }
 
-void paint_keys_to_figure(Canvas& canvas, const HeadGrid& grid, const Rect& area, const ColourScale& shared) {
-  double x = area.x + 6;
+void paint_keys_to_figure(Canvas& canvas, const HeadGrid& grid, const Layout& layout, const Rect& area,
+                          const ColourScale& shared) {
+  const double x = area.x + kKeysIndent, top = area.bottom() - layout.keys;
   bool overflow = false;
   for (const HeadBlock& block : grid.blocks) {
     for (const HeadPanel& panel : block.panels) overflow |= panel.cells.largest() > shared.high * (1 + 1e-6);
   }
   if (grid.shared_scale) {
-    paint_colour_bar(canvas, {x, area.bottom() - kBarHeight, 150, kBarHeight}, shared, grid.value_name,
-                     overflow);
-    x += 176;
+    paint_colour_bar(canvas, {x, top, kBarWidth, kBarHeight}, shared, grid.value_name, overflow);
   } else {
-    canvas.write({x, area.bottom() - 14},
-                 grid.value_name + ": each head on its own scale, white 0, dark blue its largest cell",
-                 {.size = 7, .colour = kFaint});
-    x += 320;
+    canvas.write({x, top}, describe_own_scales(grid), own_scales_style(area.right() - x));
   }
-  if (!grid.frame_name.empty()) {
-    paint_legend(canvas, {x, area.bottom() - kBarHeight + 10, std::max(100.0, area.right() - x), 12},
-                 {{grid.frame_name, kMark, Swatch::kFrame}});
-  }
+  const Point frames = layout.frames_below ? Point{x, top + layout.scale + 4} : Point{x + kBarRoom, top + 10};
+  paint_legend(canvas, {frames.x, frames.y, area.right() - frames.x, 12}, key_to_frames(grid));
 }
 
 }  // namespace
@@ -228,7 +265,7 @@ Figure draw_head_grid(const HeadGrid& grid) {
             const ColourScale shared = shared_scale(*kept);
             for (size_t n = 0; n < kept->blocks.size(); ++n)
               paint_block(canvas, *kept, n, layout, {area.x, area.y}, shared);
-            paint_keys_to_figure(canvas, *kept, area, shared);
+            paint_keys_to_figure(canvas, *kept, layout, area, shared);
           }};
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "draw/canvas.h"
+#include "draw/ticks.h"
 
 namespace openwork::draw {
 
@@ -16,12 +17,15 @@ struct LegendEntry {
   std::vector<double> dashes = {};  // of a line
 };
 
-// From the area's top left corner, in rows broken at its width; returns the height taken.
+// From the area's top left corner, in rows broken at its width, as labels wider than it are; returns the height taken.
 double paint_legend(Canvas& canvas, const Rect& area, const std::vector<LegendEntry>& entries);
 double measure_legend(double width, const std::vector<LegendEntry>& entries);
 
+// Ticks of a colour bar. Where values above the scale's end were drawn in its last colour, `overflow` puts the
+// last tick there, with a sign.
+std::vector<Tick> choose_bar_ticks(const ColourScale& scale, bool overflow);
+
 // The shades from 0 to scale.high with ticks below, `name` above; fills the area, best about 120 x 30 points.
-// Where values above the scale's end were drawn in its last colour, `overflow` marks the end with a sign.
 void paint_colour_bar(Canvas& canvas, const Rect& area, const ColourScale& scale, const std::string& name,
                       bool overflow = false);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "draw/legend.h"
 #include "draw/panel.h"
 
 namespace openwork::draw {
@@ -27,6 +28,15 @@ Axis make_axis(const PairedQuantity& quantity) {
   return Axis::logarithm("", *least / 1.3, *most * 1.3);
 }
 
+// Names too long to stand under a panel stand above all of them.
+std::vector<LegendEntry> make_legend(const PairedChange& change) {
+  const auto fits = [&](const std::string& name) {
+    return measure_text(name, {.size = 7}).width < 0.32 * change.panel_width;
+  };
+  if (fits(change.left) && fits(change.right)) return {};
+  return {{change.left, kDense, Swatch::kDot}, {change.right, kSparse, Swatch::kDot}};
+}
+
 void paint_quantity(Canvas& canvas, const PairedChange& change, const PairedQuantity& quantity,
                     const Rect& area) {
   canvas.write({area.x + 2, area.y}, quantity.name,
@@ -39,7 +49,9 @@ void paint_quantity(Canvas& canvas, const PairedChange& change, const PairedQuan
                           ? 0
                           : canvas.measure(quantity.note, {.size = 6.5, .width = area.width - 4}).height + 2;
   const Axis y = make_axis(quantity);
-  const Panel panel(area.inset(0, title, 0, note), Axis::places("", {change.left, change.right}), y);
+  const std::vector<std::string> names =
+      make_legend(change).empty() ? std::vector{change.left, change.right} : std::vector<std::string>(2);
+  const Panel panel(area.inset(0, title, 0, note), Axis::places("", names), y);
   panel.paint_axes(canvas);
   const size_t count = std::min(quantity.before.size(), quantity.after.size());
   const double alpha = std::clamp(12.0 / static_cast<double>(std::max<size_t>(count, 1)), 0.08, 0.5);
@@ -63,10 +75,14 @@ Figure draw_paired_change(const PairedChange& change) {
                                           std::max<size_t>(count, 1));
   const size_t rows = (count + columns - 1) / columns;
   const double width = 20 + change.panel_width * static_cast<double>(columns);
+  const std::vector<LegendEntry> entries = make_legend(change);
+  const double legend = entries.empty() ? 0 : measure_legend(width - 20, entries) + 5;
   const double height =
-      measure_caption(change.caption, width) + change.panel_height * static_cast<double>(rows);
-  return {width, height, [change, columns, width, height](Canvas& canvas) {
-            const Rect area = paint_caption(canvas, {0, 0, width, height}, change.caption);
+      measure_caption(change.caption, width) + legend + change.panel_height * static_cast<double>(rows);
+  return {width, height, [change, columns, entries, legend, width, height](Canvas& canvas) {
+            Rect area = paint_caption(canvas, {0, 0, width, height}, change.caption);
+            paint_legend(canvas, area, entries);
+            area = area.inset(0, legend, 0, 0);
             for (size_t n = 0; n < change.quantities.size(); ++n) {
               const Rect cell{area.x + change.panel_width * static_cast<double>(n % columns),
                               area.y + change.panel_height * static_cast<double>(n / columns),

@@ -98,18 +98,14 @@ void paint_histogram(Canvas& canvas, const Frame& frame, const std::vector<float
   }
 }
 
-std::string format_correlation(double value) {
-  return std::isnan(value) ? "none" : fmt::format("{:+.2f}", value);
-}
-
 void paint_correlation(Canvas& canvas, const Rect& area, double pearson, double spearman) {
   const double strength = std::isnan(pearson) ? 0 : std::abs(pearson);
   const Colour colour = palette_colour(attention_palette(), static_cast<int>(110 + 110 * strength));
   const Point centre = area.centre();
   canvas.write(
-      {centre.x, centre.y - 4}, format_correlation(pearson),
+      {centre.x, centre.y - 4}, format_correlation(pearson, 2),
       {.size = 8.5 + 8 * strength, .colour = colour, .align = Align::kMiddle, .level = Level::kMiddle});
-  canvas.write({centre.x, centre.y + 14}, "ρ " + format_correlation(spearman),
+  canvas.write({centre.x, centre.y + 14}, "ρ " + format_correlation(spearman, 2),
                {.size = 7.5, .colour = kFaint, .align = Align::kMiddle, .level = Level::kMiddle});
 }
 
@@ -157,6 +153,10 @@ void paint_pair(Canvas& canvas, const ScatterBlock& block, const Frame& frame, s
 }
 
 }  // namespace
+
+std::string format_correlation(double value, int decimals) {
+  return std::isnan(value) ? "none" : fmt::format("{:+.{}f}", value, decimals);
+}
 
 Figure draw_scatter_matrix(const ScatterMatrix& matrix) {
   size_t most = 1;

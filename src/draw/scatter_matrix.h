@@ -31,6 +31,9 @@ struct ScatterMatrix {
   double panel = 84;  // points a side
 };
 
+// "+0.93", or "none" where a head is constant.
+std::string format_correlation(double value, int decimals);
+
 Figure draw_scatter_matrix(const ScatterMatrix& matrix);
 
 }  // namespace openwork::draw

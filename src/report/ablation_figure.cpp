@@ -7,10 +7,11 @@
 
 #include "base/number_text.h"
 #include "draw/heat_map.h"
+#include "report/captions.h"
 
 namespace openwork {
 
-draw::Figure draw_effects(const TaskRecord& task) {
+draw::Figure draw_effects(const TaskRecord& task, const std::string& protocol) {
   double high = 0;
   for (const TaskModel& model : task.models) {
     for (const auto& layer : model.effects) {
@@ -18,9 +19,10 @@ draw::Figure draw_effects(const TaskRecord& task) {
     }
   }
   std::vector<draw::Figure> maps;
+  const std::vector<std::string> names = short_names_of(task.models);
   for (const TaskModel& model : task.models) {
     draw::HeatMap map;
-    map.caption.title = model.name;
+    map.caption.title = names[maps.size()];
     map.value_name = "effect";
     map.values = model.effects;
     map.high = high;
@@ -32,8 +34,8 @@ draw::Figure draw_effects(const TaskRecord& task) {
   }
   draw::Caption caption;
   caption.title = fmt::format("What each head is worth on {}", task.task);
-  caption.note = fmt::format("{} lost when the head alone is ablated ({}), mean over {}.", task.metric,
-                             task.ablation, count_of(task.prompts, "prompt"));
+  caption.note = fmt::format("{} lost when the head alone is ablated ({}), mean over {}. {}", task.metric,
+                             task.ablation, count_of(task.prompts, "prompt"), protocol);
   return draw::arrange_figures(std::move(maps), 2, caption);
 }
 
@@ -45,7 +47,9 @@ draw::Figure draw_effects(const nlohmann::json& result, const std::string& model
   TaskModel& one = task.models.emplace_back();
   one.name = model;
   result["effects"].get_to(one.effects);
-  return draw_effects(task);
+  nlohmann::json made = protocol;
+  made["models"].push_back(protocol["model"]);
+  return draw_effects(task, describe_protocol(made));
 }
 
 }  // namespace openwork

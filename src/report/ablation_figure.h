@@ -9,7 +9,8 @@
 
 namespace openwork {
 
-draw::Figure draw_effects(const TaskRecord& task);
+// `protocol` ends the note.
+draw::Figure draw_effects(const TaskRecord& task, const std::string& protocol);
 
 // The same of one model, from what `ablate --json` writes of all its heads.
 draw::Figure draw_effects(const nlohmann::json& result, const std::string& model);

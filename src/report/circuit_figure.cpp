@@ -8,6 +8,7 @@
 #include "base/number_text.h"
 #include "draw/circuit_diagram.h"
 #include "draw/line_chart.h"
+#include "report/captions.h"
 
 namespace openwork {
 namespace {
@@ -21,10 +22,9 @@ std::string parts_name(CircuitLevel level) {
 }
 
 draw::Figure draw_curves(const std::vector<ModelCircuits>& models, const CircuitSettings& settings,
-                         const std::string& task, const std::string& protocol) {
+                         const std::vector<std::string>& names, const std::string& task) {
   draw::LineChart chart;
   chart.caption.title = fmt::format("Faithfulness on {}", task);
-  chart.caption.note = protocol;
   chart.width = 420, chart.height = 270;
   chart.x_name = parts_name(settings.level) + " kept";
   chart.y_name = "faithfulness";
@@ -33,12 +33,9 @@ draw::Figure draw_curves(const std::vector<ModelCircuits>& models, const Circuit
       {.x = {}, .y = settings.threshold, .label = fmt::format("{:.0f} %", 100 * settings.threshold)});
   for (size_t n = 0; n < models.size(); ++n) {
     const CircuitCurve& curve = models[n].shown().curve;
-    draw::Line line{.name = fmt::format("{}: {} of {}", models[n].name, curve.at_threshold,
-                                        models[n].shown().candidates)};
-    // The first is the base and the last the sparse one; controls stand between.
-    const bool last = n > 0 && n + 1 == models.size();
-    line.colour = last ? draw::kSparse : draw::kDense;
-    if (n > 0 && !last) line.dashes = {3, 2};
+    draw::Line line{
+        .name = fmt::format("{}: {} of {}", names[n], curve.at_threshold, models[n].shown().candidates),
+        .colour = draw::model_colour(n, models.size())};
     for (const CurvePoint& point : curve.points) {
       if (chart.x_logarithmic && point.count == 0) continue;
       line.x.push_back(static_cast<double>(point.count)), line.y.push_back(point.faithfulness);
@@ -102,10 +99,11 @@ DiagramNodes list_nodes(const ModelCircuits& model, size_t shown) {
 }
 
 // Heads by layer, input below, logits above.
-draw::Figure draw_diagram(const ModelCircuits& model, const CircuitSettings& settings) {
+draw::Figure draw_diagram(const ModelCircuits& model, const CircuitSettings& settings,
+                          const std::string& name) {
   const size_t shown = std::min(model.shown().roles.size(), kDrawnHeads);
   draw::CircuitDiagram diagram;
-  diagram.caption.title = model.name;
+  diagram.caption.title = name;
   diagram.caption.subtitle = describe_size(model.shown(), settings, shown);
   if (!model.edges.empty())
     diagram.caption.note =
@@ -133,9 +131,10 @@ draw::Figure draw_diagram(const ModelCircuits& model, const CircuitSettings& set
 
 draw::Figure draw_circuits(const std::vector<ModelCircuits>& models, const CircuitSettings& settings,
                            const std::string& task, const std::string& protocol) {
-  std::vector<draw::Figure> figures = {draw_curves(models, settings, task, protocol)};
-  for (const ModelCircuits& model : models) figures.push_back(draw_diagram(model, settings));
-  return draw::arrange_figures(std::move(figures), 1);
+  const std::vector<std::string> names = short_names_of(models);
+  std::vector<draw::Figure> figures = {draw_curves(models, settings, names, task)};
+  for (size_t n = 0; n < models.size(); ++n) figures.push_back(draw_diagram(models[n], settings, names[n]));
+  return draw::arrange_figures(std::move(figures), 1, {"", "", protocol});
 }
 
 }  // namespace openwork

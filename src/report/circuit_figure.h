@@ -9,6 +9,7 @@
 
 namespace openwork {
 
+// `protocol` is the note under it all.
 draw::Figure draw_circuits(const std::vector<ModelCircuits>& models, const CircuitSettings& settings,
                            const std::string& task, const std::string& protocol);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "base/error.h"
 #include "io/json.h"
 #include "report/circuit_json.h"
@@ -9,13 +11,46 @@
 namespace openwork {
 namespace {
 
+constexpr const char* kAdvice = "make it with circuit --level head --json FILE";
+
 const nlohmann::json& find_model(const nlohmann::json& result, const std::string& name,
                                  const std::string& file) {
   for (const nlohmann::json& model : result.at("models")) {
     if (model.at("name") == name && model.at("level") == "head") return model;
   }
-  fail_input(fmt::format("no circuit of heads of {}", name), file,
-             "make it with circuit --level head --json FILE");
+  fail_input(fmt::format("no circuit of heads of {}", name), file, kAdvice);
+}
+
+// Every head of the model once, with its score.
+void read_order(const nlohmann::json& found, const ModelConfig& config, const std::string& file,
+                TaskNeeds& needs) {
+  const nlohmann::json& order = found.at("order");
+  for (size_t n = 0; n < order.size(); ++n) {
+    const auto name = order.at(n).get<std::string>();
+    const std::optional<HeadPlace> place = parse_head_place(name);
+    if (!place || place->layer >= config.layers || place->head >= config.heads)
+      fail_input(fmt::format("'{}' in 'order' is no head of the model", printable(name, 60)), file, kAdvice);
+    if (!needs.importance.emplace(*place, found.at("scores").at(n).get<double>()).second)
+      fail_input(fmt::format("{} twice in 'order'", place->name()), file, kAdvice);
+    needs.order.push_back(*place);
+  }
+  const int64_t heads = config.layers * config.heads;
+  if (static_cast<int64_t>(order.size()) != heads)
+    fail_input(fmt::format("'order' has {} of the model's {} heads", order.size(), heads), file, kAdvice);
+}
+
+void read_size(const nlohmann::json& found, const nlohmann::json& protocol, const std::string& file,
+               TaskNeeds& needs) {
+  const nlohmann::json &needed = found.at("heads_at_threshold"), &threshold = protocol.at("threshold");
+  if (!needed.is_number_unsigned() || needed.get<uint64_t>() > needs.order.size()) {
+    fail_input(fmt::format("'heads_at_threshold' is {}", printable(needed.dump(), 60)), file,
+               fmt::format("it is 0 to {}; {}", needs.order.size(), kAdvice));
+  }
+  if (!threshold.is_number() || !(threshold.get<double>() >= 0 && threshold.get<double>() <= 1)) {
+    fail_input(fmt::format("'threshold' is {}", printable(threshold.dump(), 60)), file,
+               fmt::format("it is 0 to 1; {}", kAdvice));
+  }
+  needs.needed = needed, needs.threshold = threshold;
 }
 
 // A circuit is of the prompts and weights it was found on.
@@ -55,22 +90,18 @@ TaskHeads read_task_heads(const std::string& file, const std::string& name, cons
     TaskNeeds& needs = heads.needs;
     heads.description = describe_task(task);
     check_protocol(result.at("protocol"), heads.description, files, name, file);
-    for (size_t n = 0; n < found.at("order").size(); ++n) {
-      needs.order.push_back(parse_part(found.at("order").at(n), config, task.length()).place());
-      needs.importance[needs.order.back()] = found.at("scores").at(n);
-    }
-    needs.needed = found.at("heads_at_threshold");
+    read_order(found, config, file, needs);
+    read_size(found, result.at("protocol"), file, needs);
     const auto counts = found.at("counts").get<std::vector<size_t>>();
     for (size_t n = 0; n < counts.size(); ++n) {
       if (counts[n] == needs.needed) needs.faithfulness = found.at("faithfulness").at(n);
     }
     heads.description["ablation"] = result.at("protocol").at("ablation");
-    heads.description["threshold"] = result.at("protocol").at("threshold");
+    heads.description["threshold"] = needs.threshold;
     needs.task = heads.description["task"].get<std::string>();
-    needs.threshold = heads.description["threshold"].get<double>();
     return heads;
   } catch (const nlohmann::json::exception&) {
-    fail_input("not a circuit of heads", file, "make it with circuit --level head --json FILE");
+    fail_input("not a circuit of heads", file, kAdvice);
   }
 }
 

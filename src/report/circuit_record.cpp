@@ -38,7 +38,8 @@ TaskModel make_task_model(const ModelCircuits& model) {
 }  // namespace
 
 TaskRecord make_task_record(const std::string& name, const Task& task,
-                            const std::vector<ModelCircuits>& models, const CircuitSettings& settings) {
+                            const std::vector<ModelCircuits>& models, const CircuitSettings& settings,
+                            const std::string& protocol) {
   TaskRecord record;
   record.task = name;
   record.metric = metric_name(task.metric);
@@ -52,14 +53,14 @@ TaskRecord make_task_record(const std::string& name, const Task& task,
     record.ratio = ratio.ratio;
     record.ratio_interval = ratio.interval;
   }
-  const std::string protocol =
-      fmt::format("{}, {}, {} ablation, seed {}.", count_of(record.prompts, "prompt"), record.metric,
-                  record.ablation, settings.seed);
+  const std::string note = fmt::format("{}, {}, {} ablation. {}", count_of(record.prompts, "prompt"),
+                                       record.metric, record.ablation, protocol);
   record.figures.push_back({"circuit_" + name,
                             models.size() > 2 ? "Faithfulness curves and circuit diagrams of all models."
                                               : "Faithfulness curves and circuit diagrams of both models.",
-                            draw_circuits(models, settings, name, protocol)});
-  record.figures.push_back({"effects_" + name, "Heat maps of every head's effect.", draw_effects(record)});
+                            draw_circuits(models, settings, name, note)});
+  record.figures.push_back(
+      {"effects_" + name, "Heat maps of every head's effect.", draw_effects(record, protocol)});
   return record;
 }
 

@@ -9,8 +9,10 @@
 
 namespace openwork {
 
-// `name` is the task's in files and titles; `models` hold circuits of heads, found on `task`'s prompts.
+// `name` is the task's in files and titles; `models` hold circuits of heads, found on `task`'s prompts; `protocol` ends
+// the figures' notes.
 TaskRecord make_task_record(const std::string& name, const Task& task,
-                            const std::vector<ModelCircuits>& models, const CircuitSettings& settings);
+                            const std::vector<ModelCircuits>& models, const CircuitSettings& settings,
+                            const std::string& protocol);
 
 }  // namespace openwork

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "report/captions.h"
 #include "report/circuit_json.h"
 #include "report/circuit_record.h"
 
@@ -71,13 +72,13 @@ nlohmann::json TaskComparison::describe() const {
           {"order", "exact effects, largest first"}};
 }
 
-std::vector<TaskRecord> TaskComparison::finish() const {
+std::vector<TaskRecord> TaskComparison::finish(const nlohmann::json& protocol) const {
   std::vector<TaskRecord> records;
   for (const std::string& name : names_) {
     const OneTask& task = tasks_.at(name);
     if (task.left_out) continue;
     records.push_back(make_task_record(is_built_in_task(name) ? name : name_in_files(name), *task.task,
-                                       task.models, settings_));
+                                       task.models, settings_, describe_protocol(protocol)));
   }
   return records;
 }

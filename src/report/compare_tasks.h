@@ -24,7 +24,7 @@ class TaskComparison {
   void add_model(const Transformer& model, const std::string& title, const TaskVocabulary& vocabulary);
 
   nlohmann::json describe() const;  // for the protocol
-  std::vector<TaskRecord> finish() const;
+  std::vector<TaskRecord> finish(const nlohmann::json& protocol) const;
   // What POST /api/circuit of each task would answer (docs/serve.md), for the viewer in the page.
   std::vector<nlohmann::json> answers() const;
 

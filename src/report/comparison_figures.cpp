@@ -23,10 +23,11 @@ draw::HeadBlock make_block(const ModelHeads& heads, int64_t panels) {
 
 }  // namespace
 
-std::vector<NamedFigure> draw_compared_heads(const Comparison& comparison, const std::string& prompt) {
+std::vector<NamedFigure> draw_compared_heads(const ComparisonRecord& record) {
+  const Comparison& comparison = record.compared;
   draw::HeadGrid grid;
-  grid.caption.title = "Every head";
-  grid.caption.subtitle = prompt;
+  grid.caption = {"Every head", record.prompt,
+                  "Queries downwards, keys to the right. " + describe_protocol(record.protocol)};
   for (const ComparedModel& model : comparison.models) {
     const size_t panels = model.heads.shown.size() * comparison.models.size();
     grid.blocks.push_back(make_block(model.heads, static_cast<int64_t>(panels)));
@@ -37,17 +38,16 @@ std::vector<NamedFigure> draw_compared_heads(const Comparison& comparison, const
            draw::draw_head_grid(grid)}};
 }
 
-std::vector<NamedFigure> draw_compared_scatter(const Comparison& comparison, const std::string& prompt) {
+std::vector<NamedFigure> draw_compared_scatter(const ComparisonRecord& record) {
   draw::ScatterMatrix matrix;
-  matrix.caption.title = "Head against head";
-  matrix.caption.subtitle = prompt;
-  matrix.caption.note =
-      "Attention weights at all causal pairs of tokens. In the upper half: Pearson's correlation, and "
-      "Spearman's (ρ).";
-  for (const ComparedModel& model : comparison.models) {
+  for (const ComparedModel& model : record.compared.models) {
     if (model.scatter) matrix.blocks.push_back(make_scatter_block(*model.scatter, model.name));
   }
   if (matrix.blocks.empty()) return {};
+  matrix.caption = {"Head against head", record.prompt,
+                    "Attention weights at all causal pairs of tokens. In the upper half: Pearson's "
+                    "correlation, and Spearman's (ρ). " +
+                        describe_protocol(record.protocol)};
   return {{"scatter", "Scatter plots of head against head.", draw::draw_scatter_matrix(matrix)}};
 }
 

@@ -3,16 +3,15 @@
 #include <string>
 #include <vector>
 
-#include "analyze/comparison.h"
-#include "report/statistics_figures.h"
+#include "report/comparison_record.h"
 
 namespace openwork {
 
 // Every head of all models as a figure; written beside the page, which has pictures of its own.
-std::vector<NamedFigure> draw_compared_heads(const Comparison& comparison, const std::string& prompt);
+std::vector<NamedFigure> draw_compared_heads(const ComparisonRecord& record);
 
 // None where no model has one.
-std::vector<NamedFigure> draw_compared_scatter(const Comparison& comparison, const std::string& prompt);
+std::vector<NamedFigure> draw_compared_scatter(const ComparisonRecord& record);
 
 // An opening as each model continues it; only those that all of them do.
 struct Sample {

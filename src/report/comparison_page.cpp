@@ -145,12 +145,13 @@ std::string viewer_section(const ComparisonRecord& record) {
 }
 
 std::vector<NamedFigure> draw_all(const ComparisonRecord& record) {
-  std::vector<NamedFigure> figures = draw_statistics(record.compared.statistics);
+  std::vector<NamedFigure> figures =
+      draw_statistics(record.compared.statistics, describe_protocol(record.protocol));
   const auto add = [&](const std::vector<NamedFigure>& more) {
     figures.insert(figures.end(), more.begin(), more.end());
   };
-  add(draw_compared_heads(record.compared, record.prompt));
-  add(draw_compared_scatter(record.compared, record.prompt));
+  add(draw_compared_heads(record));
+  add(draw_compared_scatter(record));
   for (const TaskRecord& task : record.tasks) add(task.figures);
   if (record.trace) add(record.trace->figures);
   return figures;

@@ -9,6 +9,7 @@
 #include "base/interval_text.h"
 #include "base/number_text.h"
 #include "draw/figure.h"
+#include "report/captions.h"
 #include "report/comparison_figures.h"
 #include "report/head_sprites.h"
 #include "report/html.h"
@@ -292,7 +293,8 @@ std::string statistics_section(const ComparisonRecord& record) {
     out += comparison_table(comparison);
   }
   out += "<div class=\"pair\">\n";
-  for (const NamedFigure& figure : draw_statistics(report)) out += figure_html(figure);
+  for (const NamedFigure& figure : draw_statistics(report, describe_protocol(record.protocol)))
+    out += figure_html(figure);
   out += "</div>\n";
   out +=
       "<h3>Classes</h3>\n<p class=\"soft small\">The first rule that holds decides. Shares are of the head's "
@@ -317,8 +319,7 @@ std::string statistics_section(const ComparisonRecord& record) {
 
 std::string scatter_section(const ComparisonRecord& record) {
   std::string out;
-  for (const NamedFigure& figure : draw_compared_scatter(record.compared, record.prompt))
-    out += figure_html(figure);
+  for (const NamedFigure& figure : draw_compared_scatter(record)) out += figure_html(figure);
   return out.empty() ? ""
                      : "<p class=\"soft\">Head against head over all causal pairs of the prompt.</p>\n" + out;
 }

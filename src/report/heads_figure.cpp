@@ -21,6 +21,7 @@ int choose_columns(const std::vector<ModelHeads>& models, const HeadsLook& look)
   size_t most = 0;
   for (const ModelHeads& model : models) {
     if (look.sample && is_large(model.layers, model.heads)) return 16;
+    if (model.looked_at == 0) continue;
     const int64_t looked_at = model.looked_at,
                   layers = std::min(model.layers,
                                     std::max<int64_t>(1, looked_at / std::min(model.heads, looked_at)));
@@ -41,6 +42,13 @@ nlohmann::json to_json(const ModelHeads& model, const CollectedHead& head) {
                            {"blank", head.summary.blank()}, {"frames", frames}};
   if (model.task) result["effect"] = model.task->importance.at(head.place);
   return result;
+}
+
+// Among the heads shown, or, where blank ones are left out, among all that were looked at.
+size_t count_blank(const ModelHeads& model) {
+  if (!model.blanks_shown) return model.blank.size();
+  return static_cast<size_t>(std::count_if(model.shown.begin(), model.shown.end(),
+                                           [](const auto& head) { return head.summary.blank(); }));
 }
 
 // Cells along a panel's edge; 0 where no head is shown.
@@ -73,11 +81,12 @@ std::string describe_frames(size_t frames, const std::optional<TokenPair>& watch
 }
 
 std::string describe_heads(const ModelHeads& model, bool needed) {
-  const size_t shown = model.shown.size(), blank = model.blank.size();
+  const size_t shown = model.shown.size(), blank = count_blank(model);
   std::string text = fmt::format("{} of {} heads", shown, model.layers * model.heads);
   if (needed) {
     text = fmt::format("{} of {} heads are needed for {:.0f} % of the {} task", model.task->needed,
                        model.layers * model.heads, 100 * model.task->threshold, model.task->task);
+    if (shown < model.task->needed) text += fmt::format(", {} of them shown", shown);
   }
   if (blank == 0) {
     text += "; none blank";
@@ -85,7 +94,7 @@ std::string describe_heads(const ModelHeads& model, bool needed) {
     text += fmt::format("; {}{}", blank, model.blanks_shown ? " of them blank" : " blank, left out");
   }
   const size_t hidden = static_cast<size_t>(model.looked_at) - (model.blanks_shown ? 0 : blank) - shown;
-  if (hidden > 0) text += fmt::format("; {} more not shown", hidden);
+  if (hidden > 0 && !needed) text += fmt::format("; {} more not shown", hidden);
   const int64_t cells = cells_of(model);
   if (cells > 0 && cells < model.tokens)
     text += fmt::format("; {} tokens averaged into {} cells", model.tokens, cells);

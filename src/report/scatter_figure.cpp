@@ -48,8 +48,9 @@ std::vector<std::string> format_scatter(const HeadScatter& model) {
   lines.push_back(fmt::format("{}: {} causal pairs", model.name, model.values.front().size()));
   for (size_t a = 0; a < model.places.size(); ++a) {
     for (size_t b = a + 1; b < model.places.size(); ++b) {
-      lines.push_back(fmt::format("  {:<7} {:<7} Pearson {:+.3f}  Spearman {:+.3f}", model.places[a].name(),
-                                  model.places[b].name(), model.pearson[a][b], model.spearman[a][b]));
+      lines.push_back(fmt::format("  {:<7} {:<7} Pearson {:>6}  Spearman {:>6}", model.places[a].name(),
+                                  model.places[b].name(), draw::format_correlation(model.pearson[a][b], 3),
+                                  draw::format_correlation(model.spearman[a][b], 3)));
     }
   }
   return lines;

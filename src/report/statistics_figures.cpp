@@ -51,11 +51,13 @@ draw::Colour model_colour(const StatisticsReport& report, size_t index) {
 
 }  // namespace
 
-draw::Figure draw_class_composition(const StatisticsReport& report) {
+draw::Figure draw_class_composition(const StatisticsReport& report, const std::string& protocol) {
+  const std::vector<std::string> names = short_names_of(report.models);
   const std::vector<size_t> seen = classes_seen(report);
   draw::StackedBars bars;
   bars.caption.title = "Kinds of heads by layer";
-  bars.caption.note = prompts_note(report.models.front()) + " Classes by shares of each head's mass.";
+  bars.caption.note =
+      prompts_note(report.models.front()) + " Classes by shares of each head's mass. " + protocol;
   bars.places = layer_names(report);
   bars.y_name = "heads";
   bars.width = std::clamp(140.0 + 22.0 * static_cast<double>(bars.places.size()), 420.0, 760.0);
@@ -63,9 +65,9 @@ draw::Figure draw_class_composition(const StatisticsReport& report) {
     bars.parts.push_back(class_name(static_cast<HeadClass>(kind)));
     bars.colours.push_back(class_colour(kind));
   }
-  for (const ModelStatistics& model : report.models) {
-    draw::BarGroup group{model.name, {}};
-    const auto counts = count_classes_by_layer(model);
+  for (size_t n = 0; n < report.models.size(); ++n) {
+    draw::BarGroup group{names[n], {}};
+    const auto counts = count_classes_by_layer(report.models[n]);
     for (size_t layer = 0; layer < bars.places.size(); ++layer) {
       std::vector<double>& heights = group.heights.emplace_back();
       for (const size_t kind : seen)
@@ -76,17 +78,20 @@ draw::Figure draw_class_composition(const StatisticsReport& report) {
   return draw_stacked_bars(bars);
 }
 
-draw::Figure draw_density(const StatisticsReport& report) {
+draw::Figure draw_density(const StatisticsReport& report, const std::string& protocol) {
+  const std::vector<std::string> names = short_names_of(report.models);
   draw::StripChart chart;
   chart.caption.title = "Prompt kept edges by head";
-  chart.caption.note =
-      prompts_note(report.models.front()) + " One dot per head; heads that keep none lie on the axis.";
+  chart.caption.note = prompts_note(report.models.front()) +
+                       " One dot per head; heads that keep none lie on the axis. " + protocol;
   chart.y_name = "share of causal pairs";
   chart.y_logarithmic = true;
   chart.places = layer_names(report);
   chart.width = std::clamp(140.0 + 30.0 * static_cast<double>(chart.places.size()), 420.0, 900.0);
+  chart.height +=
+      draw::measure_caption({"", "", protocol}, chart.width) - draw::measure_caption({}, chart.width);
   for (size_t n = 0; n < report.models.size(); ++n) {
-    draw::StripSeries series{report.models[n].name, std::vector<std::vector<double>>(chart.places.size()),
+    draw::StripSeries series{names[n], std::vector<std::vector<double>>(chart.places.size()),
                              model_colour(report, n)};
     for (const HeadRecord& record : report.models[n].records) {
       series.values[static_cast<size_t>(record.place.layer)].push_back(record.mean[Statistic::kDensity]);
@@ -96,11 +101,13 @@ draw::Figure draw_density(const StatisticsReport& report) {
   return draw_strip_chart(chart);
 }
 
-draw::Figure draw_head_changes(const ModelStatistics& dense, const ModelStatistics& sparse) {
+draw::Figure draw_head_changes(const ModelStatistics& dense, const ModelStatistics& sparse,
+                               const NamePair& names, const std::string& protocol) {
   draw::PairedChange change;
   change.caption.title = "What changes in each head";
-  change.caption.subtitle = fmt::format("{} to {}: one line per head", dense.name, sparse.name);
-  change.left = "dense", change.right = "sparse";
+  change.caption.subtitle = fmt::format("{} to {}: one line per head", names.dense, names.sparse);
+  change.caption.note = prompts_note(dense) + " " + protocol;
+  change.left = names.dense, change.right = names.sparse;
   for (const Statistic statistic :
        {Statistic::kMass, Statistic::kPeak, Statistic::kEntropy, Statistic::kSelf, Statistic::kPrevious,
         Statistic::kSink, Statistic::kLocal, Statistic::kInduction}) {
@@ -121,13 +128,15 @@ draw::Figure draw_head_changes(const ModelStatistics& dense, const ModelStatisti
   return draw_paired_change(change);
 }
 
-draw::Figure draw_prompt_changes(const ModelComparison& comparison) {
+draw::Figure draw_prompt_changes(const ModelComparison& comparison, const NamePair& names,
+                                 const std::string& protocol) {
   draw::PairedChange change;
   change.caption.title = "What changes on each prompt";
-  change.caption.subtitle = fmt::format("{} to {}: one line per prompt", comparison.dense, comparison.sparse);
+  change.caption.subtitle = fmt::format("{} to {}: one line per prompt", names.dense, names.sparse);
   change.caption.note =
-      "p: paired sign flips over prompts, two-sided, 10,000 draws, Holm-corrected over the table.";
-  change.left = "dense", change.right = "sparse";
+      "p: paired sign flips over prompts, two-sided, 10,000 draws, Holm-corrected over the table. " +
+      protocol;
+  change.left = names.dense, change.right = names.sparse;
   for (const ComparisonRow& row : comparison.rows) {
     change.quantities.push_back(
         {row.title, row.dense_by_prompt, row.sparse_by_prompt,
@@ -136,22 +145,27 @@ draw::Figure draw_prompt_changes(const ModelComparison& comparison) {
   return draw_paired_change(change);
 }
 
-std::vector<NamedFigure> draw_statistics(const StatisticsReport& report) {
+std::vector<NamedFigure> draw_statistics(const StatisticsReport& report, const std::string& protocol) {
   std::vector<NamedFigure> figures;
+  const std::vector<std::string> names = short_names_of(report.models);
   figures.push_back({"classes", "Stacked bars: how many heads of each class every layer has.",
-                     draw_class_composition(report)});
-  figures.push_back(
-      {"density", "Dots: the share of causal pairs that each head keeps, by layer.", draw_density(report)});
+                     draw_class_composition(report, protocol)});
+  figures.push_back({"density", "Dots: the share of causal pairs that each head keeps, by layer.",
+                     draw_density(report, protocol)});
   for (size_t n = 0; n < report.comparisons.size(); ++n) {
     const ModelStatistics &dense = report.models[0], &sparse = report.models[n + 1];
+    const NamePair pair{names[0], names[n + 1]};
     const std::string suffix = report.comparisons.size() > 1 ? fmt::format("_{}", n + 1) : "";
     if (dense.layers == sparse.layers && dense.heads == sparse.heads) {
-      figures.push_back({"change" + suffix, "Lines from each head's dense value to its sparse one.",
-                         draw_head_changes(dense, sparse)});
+      figures.push_back(
+          {"change" + suffix,
+           fmt::format("Lines from each head's value in {} to its value in {}.", pair.dense, pair.sparse),
+           draw_head_changes(dense, sparse, pair, protocol)});
     }
     figures.push_back({"prompts" + suffix,
-                       "Lines from each prompt's dense value to its sparse one, with tests.",
-                       draw_prompt_changes(report.comparisons[n])});
+                       fmt::format("Lines from each prompt's value in {} to its value in {}, with tests.",
+                                   pair.dense, pair.sparse),
+                       draw_prompt_changes(report.comparisons[n], pair, protocol)});
   }
   return figures;
 }
@@ -171,7 +185,7 @@ void write_statistics(const StatisticsReport& report, const nlohmann::json& resu
                   result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   write_text_file(folder / "heads.csv", make_csv(report));
   write_text_file(folder / "statistics.md", make_markdown(report));
-  write_figures(draw_statistics(report), folder);
+  write_figures(draw_statistics(report, describe_protocol(result.at("protocol"))), folder);
 }
 
 }  // namespace openwork

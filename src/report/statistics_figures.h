@@ -17,18 +17,26 @@ struct NamedFigure {
   draw::Figure figure;
 };
 
-draw::Figure draw_class_composition(const StatisticsReport& report);
-draw::Figure draw_density(const StatisticsReport& report);
+// What a figure calls the two models it compares (captions.h).
+struct NamePair {
+  std::string dense, sparse;
+};
+
+// `protocol` ends each figure's note.
+draw::Figure draw_class_composition(const StatisticsReport& report, const std::string& protocol);
+draw::Figure draw_density(const StatisticsReport& report, const std::string& protocol);
 // One thin line per head; both models must have the same heads.
-draw::Figure draw_head_changes(const ModelStatistics& dense, const ModelStatistics& sparse);
+draw::Figure draw_head_changes(const ModelStatistics& dense, const ModelStatistics& sparse,
+                               const NamePair& names, const std::string& protocol);
 // One thin line per prompt, with the paired tests.
-draw::Figure draw_prompt_changes(const ModelComparison& comparison);
+draw::Figure draw_prompt_changes(const ModelComparison& comparison, const NamePair& names,
+                                 const std::string& protocol);
 
 // All of them that the report has the numbers for.
-std::vector<NamedFigure> draw_statistics(const StatisticsReport& report);
+std::vector<NamedFigure> draw_statistics(const StatisticsReport& report, const std::string& protocol);
 
-// All of it into a folder, made where it is not there: statistics.json (`result`), heads.csv, statistics.md,
-// and each figure as SVG and PNG.
+// All of it into a folder, made where it is not there: statistics.json (`result`, with its protocol),
+// heads.csv, statistics.md, and each figure as SVG and PNG.
 void write_statistics(const StatisticsReport& report, const nlohmann::json& result,
                       const std::filesystem::path& folder);
 

@@ -12,12 +12,6 @@ namespace {
 
 constexpr double kChartWidth = 380, kChartHeight = 270;
 
-// The first model is the base and the last the sparse or pruned one; those between have colours of their own.
-draw::Colour suite_colour(size_t model, size_t models) {
-  if (model == 0) return draw::kDense;
-  return model + 1 == models ? draw::kSparse : draw::category_colour(static_cast<int>(model) + 1);
-}
-
 const SuiteTestResult* find_result(const SuiteModel& model, const std::string& test) {
   for (const SuiteTestResult& result : model.tests) {
     if (result.name == test && result.left_out.empty()) return &result;
@@ -38,7 +32,7 @@ draw::Figure draw_axis_test(const std::vector<SuiteModel>& models, const SuiteTe
   for (size_t n = 0; n < models.size(); ++n) {
     const SuiteTestResult* result = find_result(models[n], test.name);
     if (!result) continue;
-    draw::Line line{.name = names[n], .colour = suite_colour(n, models.size()), .dots = true};
+    draw::Line line{.name = names[n], .colour = draw::model_colour(n, models.size()), .dots = true};
     for (const SuiteBinResult& bin : result->bins) {
       line.x.push_back(bin.at), line.y.push_back(bin.mean);
       line.low.push_back(bin.interval.low), line.high.push_back(bin.interval.high);
@@ -74,7 +68,7 @@ draw::Figure draw_plain_tests(const std::vector<SuiteModel>& models, const std::
     const draw::Panel panel(area, draw::Axis::places("", labels), draw::Axis::linear("accuracy", 0, 1));
     panel.paint_axes(canvas);
     for (size_t m = 0; m < models.size(); ++m) {
-      const draw::Colour colour = suite_colour(m, models.size());
+      const draw::Colour colour = draw::model_colour(m, models.size());
       for (size_t n = 0; n < rows.size(); ++n) {
         const SuiteTestResult* result = find_result(models[m], rows[n].test);
         if (!result) continue;

@@ -84,6 +84,14 @@ TEST(HeadsVerb, ChoosesLayersHeadsAndOrder) {
             std::vector<std::string>{"L5H6"});  // its previous-token head
 }
 
+TEST(HeadsVerb, NamesNoEndOfAScaleThatHeadsDoNotShare) {
+  const ScratchFolder scratch;
+  const ProgramResult result = run_openwork({"heads", "openwork-8m", "a", "--top", "1", "--scale", "head",
+                                             "--out", scratch / "h.svg", "--json", "-"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(result.json()["scale"]["high"].is_null());
+}
+
 TEST(HeadsVerb, FramesTheStrongestMovesOfThePrompt) {
   const ScratchFolder scratch;
   const ProgramResult result =
@@ -174,6 +182,7 @@ TEST(HeadsVerb, RefusesWhatItCannotDo) {
   refuse({"--preset", "sketch"}, "sketch");
   refuse({"--order", "beauty"}, "beauty");
   refuse({"--top", "0"}, "--top");
+  refuse({"--scale", "head", "--scale-high", "0.5"}, "--scale-high with --scale head");
   refuse({"--dpi", "1"}, "--dpi");
   EXPECT_TRUE(files_in(scratch.path()).empty());
 }

@@ -171,6 +171,54 @@ TEST(TaskPreset, DrawsACircuitThatWasFoundBefore) {
             std::string::npos);
 }
 
+TEST(TaskPreset, DrawsNoHeadWhereNoneOfThoseAskedForIsNeeded) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      run_openwork({"heads", "openwork-8m", "--preset", "task", "--task", "copy", "--prompts", "1", "--heads",
+                    "L0H0", "--out", scratch / "task.png", "--json", "-", "--quiet"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.json()["models"][0]["shown"].size(), 0u);
+  EXPECT_TRUE(read_file(scratch / "task.png").starts_with("\x89PNG"));
+}
+
+TEST(TaskPreset, RefusesACircuitThatWasChangedByHand) {
+  const ScratchFolder scratch;
+  const std::string circuit = scratch / "circuit.json", out = scratch / "task.svg";
+  ASSERT_EQ(run_openwork(
+                {"circuit", "openwork-8m", "--task", "copy", "--prompts", "1", "--json", circuit, "--quiet"})
+                .exit_code,
+            0);
+  const json found = json::parse(read_file(circuit));
+  const std::vector<std::string> draw = {"heads", "openwork-8m", "--task", "copy",  "--prompts",
+                                         "1",     "--circuit",   circuit,  "--out", out};
+  const auto refuse = [&](const std::string& pointer, const json& value, const std::string& message) {
+    json changed = found;
+    changed[json::json_pointer(pointer)] = value;
+    std::ofstream(circuit) << changed;
+    expect_refusal(draw, message);
+  };
+  refuse("/models/0/heads_at_threshold", -1, "'heads_at_threshold' is -1");
+  refuse("/models/0/heads_at_threshold", 500, "'heads_at_threshold' is 500");
+  refuse("/models/0/heads_at_threshold", 2.5, "'heads_at_threshold' is 2.5");
+  refuse("/models/0/order", {"L5H6", "L6H0"}, "'order' has 2 of the model's 64 heads");
+  refuse("/models/0/order/3", "L5H6:8<-5", "'L5H6:8<-5' in 'order' is no head of the model");
+  refuse("/models/0/order/3", "m3", "'m3' in 'order' is no head of the model");
+  refuse("/models/0/order/3", "L8H0", "'L8H0' in 'order' is no head of the model");
+  refuse("/models/0/order/3", found["models"][0]["order"][0], " twice in 'order'");
+  refuse("/protocol/threshold", 7e9, "'threshold' is 7000000000.0");
+  json none = found;
+  none["models"][0]["heads_at_threshold"] = 0, none["protocol"]["threshold"] = 0;  // as --threshold 0 writes
+  std::ofstream(circuit) << none;
+  std::vector<std::string> empty = draw;
+  empty.insert(empty.end(), {"--preset", "task"});
+  EXPECT_EQ(run_openwork(empty).exit_code, 0);
+  for (const auto& [option, value] : {std::pair("--threshold", "0.5"), std::pair("--ablation", "zero")}) {
+    std::vector<std::string> both = draw;
+    both.insert(both.end(), {option, value});
+    expect_refusal(both, std::string(option) + " with --circuit");
+  }
+}
+
 TEST(TaskPreset, NeedsMoreHeadsForMoreOfTheTask) {
   const ScratchFolder scratch;
   const auto needed = [&](const std::string& threshold) {

@@ -283,6 +283,46 @@ TEST(Charts, EmptyOnesArePaintedToo) {
   }
 }
 
+// What is cut off at the right edge goes through the margin.
+void expect_empty_margin(const Figure& figure, const std::string& what) {
+  const Picture picture = decode_png(render_figure(figure, Format::kPng, 72));
+  for (int y = 0; y < picture.height; ++y) {
+    for (int x = picture.width - 6; x < picture.width; ++x) {
+      if (picture.green[picture.index(x, y)] < 1) {
+        ADD_FAILURE() << what << ": something at " << x << ", " << y << " of " << picture.width;
+        return;
+      }
+    }
+  }
+}
+
+TEST(Charts, KeysStayOnANarrowPage) {
+  HeadGrid grid = make_head_grid();
+  grid.blocks.resize(1);
+  grid.blocks[0].panels.resize(1);
+  expect_empty_margin(draw_head_grid(grid), "one head");
+  grid.frame_name =
+      "the 12 strongest moves between tokens of each model (the first key and the token itself aside)";
+  expect_empty_margin(draw_head_grid(grid), "key to frames");
+  grid.shared_scale = false;
+  expect_empty_margin(draw_head_grid(grid), "own scales and key to frames");
+  grid.frame_name = "";
+  expect_empty_margin(draw_head_grid(grid), "own scales");
+  grid.blocks[0].panels.clear();
+  expect_empty_margin(draw_head_grid(grid), "no head");
+  TraceDiagram trace = make_trace();
+  trace.panels.resize(1);
+  TracePanel& panel = trace.panels[0];
+  panel = {.title = "model",
+           .tokens = {"a"},
+           .rows = {"tokens", "answer"},
+           .boxes = {{0, 0, 0.1, {"a"}}, {0, 1, 1, {"b"}}}};
+  expect_empty_margin(draw_trace_diagram(trace), "trace");
+  PairedChange change = make_change();
+  change.left = "openwork-8m", change.right = "openwork-8m-sparse";
+  expect_empty_margin(draw_paired_change(change), "long names");
+}
+
 TEST(Charts, ValuesThatAreNoNumbersBreakALineAndNothingElse) {
   LineChart chart = make_line_chart();
   chart.lines[0].y[10] = std::nan("");

@@ -8,6 +8,7 @@
 
 #include "base/token_marks.h"
 #include "draw/cells.h"
+#include "draw/legend.h"
 #include "draw/pictures.h"
 #include "draw/ticks.h"
 
@@ -58,6 +59,30 @@ TEST(ColourScale, GetsDarkerAtEveryStepAndNoColourTwice) {
     EXPECT_TRUE(seen.insert(entry).second) << "a colour stands for two values";
   }
   EXPECT_EQ(attention_palette()[0], (PaletteEntry{255, 255, 255}));
+}
+
+TEST(ColourBar, EndsWithASignWhereValuesLieAboveIt) {
+  EXPECT_THAT(labels(choose_bar_ticks({0.056}, true)), testing::IsSupersetOf({"0.00", "0.05", "≥ 0.056"}));
+  EXPECT_EQ(choose_bar_ticks({0.056}, true).back().value, 0.056);
+  EXPECT_EQ(labels(choose_bar_ticks({0.051}, true)).back(), "≥ 0.051");
+  EXPECT_EQ(labels(choose_bar_ticks({0.5}, true)).back(), "≥ 0.5");
+  EXPECT_EQ(labels(choose_bar_ticks({0.5}, false)).back(), "0.5");
+}
+
+TEST(Legend, BreaksALabelWiderThanItsArea) {
+  const std::string name = "the 12 strongest moves between tokens of each model";
+  EXPECT_EQ(measure_legend(400, {{name, kMark}}), 12);
+  EXPECT_GT(measure_legend(100, {{name, kMark}}), 24);
+  EXPECT_EQ(measure_legend(100, {{"a", kMark}, {name, kMark}}), 12 + measure_legend(100, {{name, kMark}}));
+}
+
+TEST(ModelColours, TellEveryModelOfACircuitApart) {
+  std::set<std::tuple<double, double, double>> seen;
+  for (size_t n = 0; n < 6; ++n) {
+    const Colour colour = model_colour(n, 6);
+    EXPECT_TRUE(seen.insert({colour.red, colour.green, colour.blue}).second) << n;
+  }
+  EXPECT_EQ(model_colour(5, 6).blue, kSparse.blue);
 }
 
 TEST(ColourScale, EveryValueCanBeReadBackToOne255thOfTheScale) {

@@ -105,14 +105,30 @@ TEST(StatisticsTables, FormatNumbersToBeRead) {
 TEST(StatisticsFigures, AreDrawnForOneModelAndForTwo) {
   StatisticsReport report = make_report();
   std::vector<std::string> names;
-  for (const NamedFigure& figure : draw_statistics(report)) {
+  for (const NamedFigure& figure : draw_statistics(report, "")) {
     names.push_back(figure.name);
     EXPECT_THAT(draw::render_figure(figure.figure, draw::Format::kSvg), HasSubstr("</svg>")) << figure.name;
   }
   EXPECT_EQ(names, (std::vector<std::string>{"classes", "density", "change", "prompts"}));
   report.models.resize(1);
   report.comparisons.clear();
-  EXPECT_EQ(draw_statistics(report).size(), 2u);
+  EXPECT_EQ(draw_statistics(report, "").size(), 2u);
+}
+
+TEST(StatisticsFigures, CallModelsByTheirNamesAndSayTheProtocol) {
+  StatisticsReport report = make_report();
+  report.models[0].name = report.models[1].name = "openwork-8m";
+  const std::vector<NamedFigure> plain = draw_statistics(report, ""),
+                                 said = draw_statistics(report, std::string(200, '0') + " seed 0.");
+  ASSERT_EQ(said.size(), 4u);
+  for (size_t n : {2, 3})
+    EXPECT_THAT(said[n].text, HasSubstr("value in openwork-8m to its value in openwork-8m'"));
+  for (size_t n = 0; n < said.size(); ++n) {
+    EXPECT_NE(draw::render_figure(plain[n].figure, draw::Format::kSvg),
+              draw::render_figure(said[n].figure, draw::Format::kSvg))
+        << said[n].name;
+    EXPECT_GT(said[n].figure.height, plain[n].figure.height) << said[n].name << ": room for the longer note";
+  }
 }
 
 }  // namespace

@@ -91,6 +91,51 @@ TEST(EffectsText, ListsTheLargestEffectsFirstAndNoMoreThanAskedFor) {
   EXPECT_THAT(lines[3], StartsWith("L0H1"));
 }
 
+// Of four heads L0H0 and L1H1 are blank; the first `shown` are shown.
+ModelHeads heads_of(size_t shown, bool blanks_shown) {
+  ModelHeads model;
+  model.layers = model.heads = 2, model.looked_at = 4;
+  model.blanks_shown = blanks_shown;
+  model.blank = {{0, 0}, {1, 1}};
+  for (int64_t n = 0; n < 4; ++n) {
+    CollectedHead head{{n / 2, n % 2}, {}, {}, 0, {}};
+    head.summary.mass = n == 0 || n == 3 ? 0 : 1;
+    if ((blanks_shown || !head.summary.blank()) && model.shown.size() < shown) model.shown.push_back(head);
+  }
+  return model;
+}
+
+TEST(HeadsText, CountsTheBlankHeadsThatAreShownOrAllThatAreLeftOut) {
+  EXPECT_EQ(describe_heads(heads_of(3, true), false), "3 of 4 heads; 1 of them blank; 1 more not shown");
+  EXPECT_EQ(describe_heads(heads_of(1, false), false), "1 of 4 heads; 2 blank, left out; 1 more not shown");
+}
+
+TEST(HeadsText, SaysHowManyOfTheNeededHeadsAreShown) {
+  ModelHeads model = heads_of(2, true);
+  model.looked_at = 2;
+  model.task = TaskNeeds{.task = "copy", .threshold = 0.9, .needed = 3};
+  EXPECT_EQ(describe_heads(model, true),
+            "3 of 4 heads are needed for 90 % of the copy task, 2 of them shown; 1 of them blank");
+  model.task->needed = 2;
+  EXPECT_EQ(describe_heads(model, true),
+            "2 of 4 heads are needed for 90 % of the copy task; 1 of them blank");
+}
+
+TEST(HeadsFigure, IsDrawnWithoutAnyHead) {
+  ModelHeads model = heads_of(0, true);
+  model.looked_at = 0, model.blank.clear();
+  const draw::HeadGrid grid = make_head_grid({model}, {}, {});
+  EXPECT_THAT(draw::render_figure(draw::draw_head_grid(grid), draw::Format::kSvg), HasSubstr("</svg>"));
+}
+
+TEST(ScatterText, SaysNoneWhereAHeadIsConstant) {
+  HeadScatter scatter;
+  scatter.places = {{0, 0}, {5, 1}};
+  scatter.values = {{0.5f}, {0.5f}};
+  scatter.pearson = {{1, std::nan("")}, {std::nan(""), 1}}, scatter.spearman = {{1, 0.25}, {0.25, 1}};
+  EXPECT_EQ(format_scatter(scatter).at(1), "  L0H0    L5H1    Pearson   none  Spearman +0.250");
+}
+
 // A model that needs more does not need "0.80 times fewer".
 TEST(RatioText, SaysTimesAsManyWhereAModelNeedsMore) {
   ModelRatio ratio;

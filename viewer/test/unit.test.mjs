@@ -12,7 +12,7 @@ const { NotHere, remember } = await load("data/backend");
 const { openServer } = await load("data/server");
 const { poolStrongest } = await load("draw/bitmaps");
 const { placeGrid, hitGrid } = await load("draw/head_grid");
-const { ticksOf } = await load("draw/chart");
+const { Axes, ticksOf } = await load("draw/chart");
 const { SvgSurface } = await load("draw/surface");
 const { gather, headShares } = await load("draw/trace_graph");
 const { sizeOf } = await load("views/circuit");
@@ -143,6 +143,61 @@ test("a narrow range has two ticks at least, on a logarithmic axis too", () => {
     assert.ok(ticks.length >= 2 && ticks.length <= 12, `${low} to ${high}: ${ticks}`);
     for (const tick of ticks) assert.ok(tick >= low && tick <= high, `${tick} of ${low} to ${high}`);
   }
+});
+
+test("a logarithmic axis over nothing but zeros is drawn, and ends", () => {
+  assert.ok(ticksOf(0, 1, 5, true).length <= 12);
+  assert.deepEqual(ticksOf(NaN, 1, 5, true), []);
+  const theme = { soft: "#555", line: "#ccc" }, box = { x: 0, y: 0, w: 300, h: 200 };
+  for (const log of [{ logX: true }, { logY: true }, { logX: true, logY: true }]) {
+    const surface = new SvgSurface();
+    new Axes({ x: "x", y: "y", ...log, series: [{ name: "a", colour: "#000", points: [[0, 0], [0, 0]], dots: true }] }, box).paint(surface, theme);
+    assert.ok(!surface.document(300, 200, "a").includes("NaN"));
+  }
+});
+
+test("a band stays inside its plot", () => {
+  const series = { name: "a", colour: "#000", points: [[0, 0.2], [1, 0.9]], band: [[-0.4, 0.5], [0.8, 1.6]] };
+  const axes = new Axes({ x: "x", y: "y", fromZero: true, series: [series] }, { x: 0, y: 0, w: 300, h: 200 });
+  assert.deepEqual([axes.low[1], axes.high[1]], [-0.4, 1.6]);
+  const surface = new SvgSurface();
+  axes.paint(surface, { soft: "#555", line: "#ccc" });
+  assert.match(surface.document(300, 200, "a"), /clip-path="[^"]+">\n<polygon/);
+  const gap = new Axes({ x: "x", y: "y", series: [{ ...series, band: [[-0.4, 0.5], null] }] }, { x: 0, y: 0, w: 300, h: 200 });
+  assert.deepEqual([gap.low[1], gap.high[1]], [0.2, 0.9]);
+});
+
+// Enough of a page for a view that is not seen.
+function standInPage() {
+  const element = () => ({
+    style: { setProperty() {} }, classList: { toggle() {} }, clientWidth: 0, clientHeight: 0,
+    append() {}, replaceChildren() {}, setAttribute() {}, addEventListener() {},
+  });
+  globalThis.document = { createElement: element };
+  globalThis.ResizeObserver = class { observe() {} };
+  globalThis.requestAnimationFrame = () => 0;
+}
+
+test("an answer about an older prompt does not order the heads of the newer one", async () => {
+  standInPage();
+  const { HeadsView } = await load("views/heads");
+  const asked = new Map(), store = new Store({ ...startState(), prompt: "old", order: "importance" });
+  const data = {
+    patterns: async () => null,
+    ask: (_route, { prompt }) => new Promise((answer) => asked.set(prompt, (...effects) => answer({ models: [{ effects: [effects] }] }))),
+  };
+  const api = { models: [{ name: "m", layers: 1, heads: 3 }], classes: [], limits: { all_head_cells: 8 } };
+  const view = new HeadsView({ api, data, store, run: null, statistics: null, theme: () => ({ models: [], ink: "#000" }) });
+  store.subscribe((state, changed) => view.update(state, changed));
+  view.update(store.state, new Set(["prompt", "order"]));
+  store.set({ prompt: "new" });
+  const settle = () => new Promise((done) => setTimeout(done, 0)), order = () => view.grid.models[0].heads;
+  asked.get("new")(1, 3, 2);
+  await settle();
+  assert.deepEqual(order(), ["L0H1", "L0H2", "L0H0"]);
+  asked.get("old")(9, 1, 5);
+  await settle();
+  assert.deepEqual(order(), ["L0H1", "L0H2", "L0H0"]);
 });
 
 test("markup in a name stays text in a drawing", () => {

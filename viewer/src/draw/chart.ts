@@ -12,7 +12,8 @@ const kLeft = 54, kBottom = 40, kTop = 14, kRight = 14;
 // Round numbers over [low, high], about `count` of them and two at least; where the axis is logarithmic 1, 2 and 5 of every decade,
 // or decades alone, or, where it spans too little of one, evenly spaced ones.
 export function ticksOf(low: number, high: number, count: number, log = false): number[] {
-  if (log) {
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return [];
+  if (log && low > 0) {
     const out: number[] = [];
     for (let n = Math.floor(Math.log10(low)); n <= Math.ceil(Math.log10(high)); ++n) {
       for (const m of [1, 2, 5]) { const at = m * 10 ** n; if (at >= low * 0.999 && at <= high * 1.001) out.push(at); }
@@ -32,18 +33,25 @@ export function ticksOf(low: number, high: number, count: number, log = false): 
 
 const tickText = (value: number) => Math.abs(value) >= 1e6 ? `${+(value / 1e6).toPrecision(3)} M` : Math.abs(value) >= 1e4 ? `${+(value / 1e3).toPrecision(3)} k` : String(+value.toPrecision(4));
 
+// Around a series' band: its lower ends, then its upper ones back; none where the band has a gap.
+function outlineOf({ band, points }: Series): Point[] {
+  if (!band || band.length !== points.length || points.length < 2 || band.some((pair) => pair === null)) return [];
+  const end = (which: 0 | 1): Point[] => points.map((point, n) => [point[0], band[n]![which]]);
+  return [...end(0), ...end(1).reverse()];
+}
+
 export class Axes {
   readonly inner: Box;
   readonly low: Point; readonly high: Point;
 
   constructor(readonly chart: Chart, box: Box) {
     this.inner = { x: box.x + kLeft, y: box.y + kTop, w: Math.max(10, box.w - kLeft - kRight), h: Math.max(10, box.h - kTop - kBottom) };
-    const all = chart.series.flatMap((one) => one.points).filter((point) => (!chart.logX || point[0] > 0) && (!chart.logY || point[1] > 0));
+    const all = chart.series.flatMap((one) => [...one.points, ...outlineOf(one)]).filter((point) => (!chart.logX || point[0] > 0) && (!chart.logY || point[1] > 0));
     const range = (axis: 0 | 1, zero: boolean): [number, number] => {
       const values = all.map((point) => point[axis]);
       if (axis === 1 && chart.level != null) values.push(chart.level);
       let low = Math.min(...values), high = Math.max(...values);
-      if (!values.length) return [0, 1];
+      if (!values.length) return (axis === 0 ? chart.logX : chart.logY) ? [0.1, 1] : [0, 1];   // a logarithmic axis has no 0
       if (zero) { low = Math.min(0, low); high = Math.max(high, 0); }
       return low === high ? [low - (Math.abs(low) * 0.1 || 0.5) * (zero ? 0 : 1), high + (Math.abs(high) * 0.1 || 0.5)] : [low, high];
     };
@@ -82,10 +90,10 @@ export class Axes {
   }
 
   private paintSeries(surface: Surface, one: Series): void {
-    if (one.band && one.band.every((pair) => pair !== null) && one.band.length === one.points.length && one.points.length > 1) {
-      const low = one.points.map((point, n) => this.at([point[0], one.band![n]![0]])), high = one.points.map((point, n) => this.at([point[0], one.band![n]![1]]));
+    const { inner } = this, band = outlineOf(one);
+    if (band.length > 0) {
       surface.fade(0.16);
-      surface.area([...low, ...high.reverse()], one.colour);
+      surface.clip(inner.x, inner.y, inner.w, inner.h, () => surface.area(band.map((point) => this.at(point)), one.colour));
       surface.fade(1);
     }
     if (one.dots) for (const point of one.points) surface.circle(...this.at(point), 4, one.colour);
