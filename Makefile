@@ -65,17 +65,22 @@ demo: build
 	@scripts/demo.sh
 
 bench: build
-	@build/openwork bench load && build/openwork bench tokenize && build/openwork bench attention
+	@build/openwork bench load && build/openwork bench tokenize --data tests/data/held_out.txt && build/openwork bench attention
 	@viewer/test/run.sh bench build || [ $$? -eq 77 ]
 
-format:
+# What a target needs, or the one line that brings it.
+.PHONY: have-clang-format have-clang-tidy
+have-clang-format have-clang-tidy: have-%:
+	@command -v $* >/dev/null || { echo "setup: please install: apt-get install -y --no-install-recommends $*" >&2; exit 2; }
+
+format: have-clang-format
 	@git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
 
-lint: build
+lint: have-clang-tidy build
 	@git ls-files 'src/*.cpp' | xargs -P $(JOBS) -n 1 clang-tidy --quiet -p build
 
 install: build
-	@cmake --install build $(if $(PREFIX),--prefix $(PREFIX))
+	@cmake --install build $(if $(PREFIX),--prefix "$(PREFIX)")
 
 clean:
 	@cmake --build build --target clean

@@ -9,9 +9,9 @@
 #   DEVICE=cuda SEEDS=3 PROMPTS=24 LEVELS="head graph-edge" OPENWORK=build/openwork scripts/circuits.sh ...
 #   LIMIT=540   seconds, then it ends with 130; the same command goes on
 set -euo pipefail
-cd "$(dirname "$0")/.."
-source scripts/parts.sh
-base=${1:-smollm2-135m} control=${2:--} sparse=${3:-smollm2-135m-sparse} out=${4:-report/circuits}
+root=$(cd "$(dirname "$0")/.." && pwd)   # paths that are given are of where this was typed
+source "$root/scripts/parts.sh"
+base=${1:-smollm2-135m} control=${2:--} sparse=${3:-smollm2-135m-sparse} out=${4:-$root/report/circuits}
 models=()
 for model in "$base" "$control" "$sparse"; do
   [ "$model" = - ] || models+=("$model")
@@ -27,7 +27,7 @@ for task in "${tasks[@]}"; do
     [ "$level" != head ] || options+=(--greedy)
     options+=(--seeds "${SEEDS:-3}" --prompts "${PROMPTS:-24}" --device "${DEVICE:-auto}" --json "$file.json")
     [ ${#models[@]} -eq 1 ] || options+=(--out "$file.svg")
-    part "$file.json" "${OPENWORK:-build/openwork}" circuit "${models[@]}" "${options[@]}"
+    part "$file.json" "${OPENWORK:-$root/build/openwork}" circuit "${models[@]}" "${options[@]}"
   done
 done
-[ ${#models[@]} -eq 1 ] || python3 scripts/circuit_tables.py "$out" | tee "$out/table.md"
+[ ${#models[@]} -eq 1 ] || python3 "$root/scripts/circuit_tables.py" "$out" | tee "$out/table.md"

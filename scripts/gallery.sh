@@ -5,17 +5,17 @@
 # COPY_CIRCUIT is the JSON of `circuit smollm2-135m smollm2-135m-sparse --task copy`, found before (it takes long on a CPU):
 # the record of the shipped twin, unless another is named; COPY_CIRCUIT= finds it anew.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-openwork=${OPENWORK:-build/openwork}
+root=$(cd "$(dirname "$0")/.." && pwd)   # paths that are given are of where this was typed
+openwork=${OPENWORK:-$root/build/openwork}
 large=smollm2-135m
 large_sparse=${SMOLLM2_SPARSE:-smollm2-135m-sparse}
 small=openwork-8m
 small_sparse=${SMALL_SPARSE:-openwork-8m-sparse}
-out=${OUT:-docs/gallery}
-copy=${COPY_CIRCUIT-docs/results/smollm2-135m-sparse/copy-head.json}
+out=${OUT:-$root/docs/gallery}
+copy=${COPY_CIRCUIT-$root/docs/results/smollm2-135m-sparse/copy-head.json}
 mary="When Mary and John went to the store, John gave a drink to"
 opposite="The opposite of 'large' is '"
-text=$(head -c 330 tests/data/held_out.txt)  # one sentence and a half: 80 tokens or so
+text=$(head -c 330 "$root/tests/data/held_out.txt")  # one sentence and a half: 80 tokens or so
 mkdir -p "$out"
 
 # wanted NAME: whether this figure was asked for (all are where none is named).
@@ -33,8 +33,8 @@ figure() {
   shift
   wanted "$name" || return 0
   echo "$name: openwork $*"
-  mkdir -p build/gallery
-  "$openwork" "$@" --out "$out/$name.png" --dpi "${DPI:-110}" --json "build/gallery/$name.json"
+  mkdir -p "$root/build/gallery"
+  "$openwork" "$@" --out "$out/$name.png" --dpi "${DPI:-110}" --json "$root/build/gallery/$name.json"
 }
 
 figure smollm2-text heads "$large" "$large_sparse" "$text" --preset sample
@@ -44,9 +44,9 @@ figure smollm2-prompt heads "$large" "$large_sparse" "$opposite" --preset prompt
 figure smollm2-scatter scatter "$large" "$large_sparse" "$mary"
 figure smollm2-trace trace "$large" "$large_sparse" "$opposite" --target small --from large --transcoder none --transcoder none
 if wanted smollm2-features; then   # of graphs that were kept: nothing is computed
-  graphs=docs/results/smollm2-135m-sparse/graphs
-  "$openwork" trace --from-graph $graphs/opposite-base.json --from-graph $graphs/opposite-sparse.json --out "$out/smollm2-features.png" \
-    --dpi "${DPI:-110}"
+  graphs=$root/docs/results/smollm2-135m-sparse/graphs
+  "$openwork" trace --from-graph "$graphs/opposite-base.json" --from-graph "$graphs/opposite-sparse.json" \
+    --out "$out/smollm2-features.png" --dpi "${DPI:-110}"
 fi
 figure small-heads heads "$small" "$small_sparse" "$mary"
 figure small-copy heads "$small" "$small_sparse" --preset task --task copy

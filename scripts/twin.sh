@@ -9,13 +9,13 @@
 #   TASKS="copy ioi greater-than opposite docstring" LEVELS="head attention-edge graph-edge"
 #   LIMIT=540   seconds, then a checkpoint is written and the script ends with 130; the same command goes on
 set -euo pipefail
-cd "$(dirname "$0")/.."
-source scripts/parts.sh
+root=$(cd "$(dirname "$0")/.." && pwd)   # paths that are given are of where this was typed
+source "$root/scripts/parts.sh"
 [ $# -ge 3 ] && [[ $1 == sparse || $1 == control ]] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 kind=$1 base=$2 out=$3
 shift 3
 read -r -a data <<<"${DATA:?DATA names the training texts}"
-openwork=${OPENWORK:-build/openwork} device=${DEVICE:-auto} blocks=${BLOCKS:-128}
+openwork=${OPENWORK:-$root/build/openwork} device=${DEVICE:-auto} blocks=${BLOCKS:-128}
 measured=$out/measured
 context=(${CONTEXT:+--context "$CONTEXT"})
 mkdir -p "$measured"
@@ -41,7 +41,7 @@ if wants suite; then
 fi
 if wants circuits; then
   read -r -a tasks <<<"${TASKS:-copy ioi greater-than opposite docstring}"
-  LIMIT=$((${LIMIT:-1000000000} - SECONDS)) scripts/circuits.sh - - "$out" "$measured" "${tasks[@]}"
+  LIMIT=$((${LIMIT:-1000000000} - SECONDS)) "$root/scripts/circuits.sh" - - "$out" "$measured" "${tasks[@]}"
 fi
 if wants trace; then
   part "$measured/trace.json" "$openwork" trace "$base" "$out" "The opposite of 'large' is '" --target small --from large \

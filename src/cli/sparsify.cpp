@@ -2,6 +2,9 @@
 // loss.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "base/error.h"
 #include "cli/sparsify_options.h"
 #include "cli/verbs.h"
@@ -22,18 +25,44 @@ void settle_gates(RunOptions& run, const CLI::App& verb) {
     run.gate_bias = default_gate_bias(run.gate);  // a way needs its beginning
   if (run.gate_idle_end && !run.gate_idle) run.gate_idle = kDefaultIdle;
   // Learned unless a way is given or learning is refused.
-  run.weights.learn_bias = is_given(verb, "--learn-bias") ? run.weights.learn_bias : !run.gate_bias_end;
+  const std::vector<std::string>& said = verb.get_option("--learn-bias")->results();
+  if (std::set(said.begin(), said.end()).size() > 1)
+    fail_input("--learn-bias and --no-learn-bias together", "command line", "choose one of the two");
+  run.weights.learn_bias = said.empty() ? !run.gate_bias_end : run.weights.learn_bias;
+  if (!run.weights.learn_bias)
+    refuse_options(verb, {"--bias-lr"}, said.empty() ? "with --gate-bias-end" : "with --no-learn-bias",
+                   "b is not learned so: add --learn-bias, or leave the rate out");
   if (run.gate != GateKind::kIdle)
     refuse_options(verb, {"--idle", "--idle-end", "--learn-idle", "--idle-lr"},
                    fmt::format("with --gate {}", gate_name(run.gate)), "an idle key is of --gate idle alone");
+  if (!run.weights.learn_idle)
+    refuse_options(verb, {"--idle-lr"}, "without --learn-idle", "add it, or leave the rate out");
   Schedule& schedule = run.loop.schedule;
   if (!is_given(verb, "--sharpness-end")) schedule.sharpness_end = schedule.sharpness;
+}
+
+// A start that was given stays: a bound that was not makes room for it.
+void settle_multiplier(MultiplierOptions& multiplier, const CLI::App& verb) {
+  double &start = multiplier.start, &lowest = multiplier.lowest, &highest = multiplier.highest;
+  if (!is_given(verb, "--multiplier-start")) {
+    start = std::clamp(start, lowest, highest);
+    return;
+  }
+  if (!is_given(verb, "--multiplier-min")) lowest = std::min(lowest, start);
+  if (!is_given(verb, "--multiplier-max")) highest = std::max(highest, start);
+  if (start < lowest || start > highest)
+    fail_input(fmt::format("--multiplier-start {} is not from {} to {}", start, lowest, highest),
+               "command line", "let it lie within --multiplier-min and --multiplier-max");
 }
 
 void settle_target(SparsifyOptions& options, const CLI::App& verb) {
   RunOptions& run = options.training.run;
   run.target = parse_dense_model(options.target, "--target");
   run.teacher = parse_dense_model(options.teacher, "--distill-from");
+  if (run.loop.loss.distill == 0)
+    refuse_options(verb, {"--distill-from", "--distill-every"},
+                   is_given(verb, "--distill") ? "with --distill 0" : "without --distill",
+                   "give --distill a weight, or leave it out");
   if (run.target == DenseModel::kControl || run.teacher == DenseModel::kControl || run.frontier > 0)
     run.control = true;
   if (run.target_from_control) return;
@@ -60,9 +89,12 @@ void say_memory(const TrainingOptions& options, ModelConfig config) {
   if (weights.device.is_cpu()) need.program = resident_bytes();
   print_result(options.common,
                fmt::format("memory{}: {}", weights.ranks > 1 ? " per rank" : "", describe(need)));
+  if (options.common.json.empty()) return;
+  nlohmann::json protocol = make_protocol(options.common);
+  protocol.update({{"model", describe_run_model(run)}, {"data", describe_data_files(options.data)}});
   write_json_result(options.common, {{"memory", to_json(need)},
                                      {"options", describe_options(run, options.context)},
-                                     {"protocol", make_protocol(options.common)}});
+                                     {"protocol", protocol}});
 }
 
 void settle(SparsifyOptions& options, const CLI::App& verb) {
@@ -87,6 +119,9 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
   if (lora && options.full) fail_input("--full and --lora together", "command line", "choose one of the two");
   if (whole_modules && !lora)
     fail_input("--lora-full without --lora", "command line", "give a rank for the other modules, or --full");
+  if (!lora)
+    refuse_options(verb, {"--lora-targets", "--lora-alpha"}, "without --lora",
+                   "give a rank: --lora R, or leave it out");
   if (lora) {
     run.weights.lora = options.lora;
     run.weights.lora->alpha =
@@ -99,9 +134,7 @@ void settle(SparsifyOptions& options, const CLI::App& verb) {
     run.loop.schedule.rounding = 0.3;
   }
   check_run_options(run);
-  if (run.loop.multiplier)
-    run.loop.multiplier->start =
-        std::clamp(options.multiplier.start, options.multiplier.lowest, options.multiplier.highest);
+  if (run.loop.multiplier) settle_multiplier(*run.loop.multiplier, verb);
   run.loop.learning_rate = lora && !whole_modules ? 7e-4 : 3e-4;
   const ModelConfig config = run.random ? read_config_file(located.path) : load_config(located.path);
   if (lora) find_lora_targets(config, *run.weights.lora);  // says which it does not know, before any work

@@ -28,17 +28,12 @@ void leave_interrupted(const RunOptions& run, int signal) {
   end_interrupted(signal);
 }
 
-namespace {
-
-// Of a run that began with drawn weights the configuration alone.
 nlohmann::json describe_run_model(const RunOptions& run) {
   if (!run.random) return describe_model_files(run.model);
   std::filesystem::path config = run.model_path;
   if (std::filesystem::is_directory(config)) config /= "config.json";
   return {{"name", run.model}, {"path", config.filename().string()}, {"sha256", sha256_of_file(config)}};
 }
-
-}  // namespace
 
 PreparedData share_data(const TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                         int64_t vocabulary) {

@@ -42,6 +42,9 @@ void run_and_report(TrainingOptions& options, const Tokenizer& tokenizer, int32_
 PreparedData share_data(const TrainingOptions& options, const Tokenizer& tokenizer, int32_t end_of_text,
                         int64_t vocabulary);
 
+// The protocol's record of the model: of a run that began with drawn weights its configuration alone.
+nlohmann::json describe_run_model(const RunOptions& run);
+
 // Ends the program with 128 + signal, saying how to go on.
 [[noreturn]] void leave_interrupted(const RunOptions& run, int signal);
 

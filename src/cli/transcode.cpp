@@ -12,6 +12,7 @@
 #include "report/transcoder_report.h"
 #include "shell/figure_options.h"
 #include "shell/open.h"
+#include "shell/ranks.h"
 #include "transcode/descriptions.h"
 #include "transcode/transcoder_files.h"
 #include "transcode/transcoder_folder.h"
@@ -61,6 +62,7 @@ Transcoders train(TranscodeVerb& options, const PreparedData& data, LoopResult& 
   TranscodeOptions& transcode = options.transcode;
   const std::string hash = model_hash(locate_model(run.model));
   transcode.identity = {{"model", hash}, {"data", data.description.value("content", "")}};
+  if (!options.start.empty()) transcode.identity["start"] = model_hash(options.start);
   Batches batches(data.train, options.training.context, transcode.seed);
   TranscodeResult result = train_transcoders(open_as(options, run.weights.dtype), batches, transcode);
   training = result.training;
@@ -120,6 +122,7 @@ void run_measure(TranscodeVerb& options) {
       fail_input("no curves to draw", "--curve-blocks", "give 1 or more, or no --out");
   }
   check_transcoder_folder(options.measure);
+  const std::shared_ptr<Ranks> ranks = training.run.loop.ranks = join_ranks(training.common);
   const ModelConfig config = load_config(locate_model(training.run.model).path);
   const Tokenizer tokenizer = open_tokenizer(training.run.model);
   const int64_t context = training.context > 0 ? training.context : std::min<int64_t>(config.context, 1024);
@@ -134,15 +137,17 @@ void run_measure(TranscodeVerb& options) {
   }
   if (!training.out.empty()) {
     const std::string title = std::filesystem::path(training.run.model).filename().string();
-    draw::write_figure(draw_replacement(quality, title), training.out);
+    ranks->run_first([&] { draw::write_figure(draw_replacement(quality, title), training.out); });
     print_written(training.common, training.out);
   }
   nlohmann::json result = to_json(quality);
   result["protocol"] = make_protocol(training.common);
   result["protocol"].update({{"model", describe_model_files(training.run.model)},
                              {"transcoders", std::filesystem::path(options.measure).filename().string()},
+                             {"ranks", ranks->count()},
                              {"bootstrap", "documents, 2000 draws"}});
   write_json_result(training.common, result);
+  ranks->leave();
 }
 
 void unpack(const TranscodeVerb& options) {
@@ -186,9 +191,9 @@ void add_transcode_verb(CLI::App& app) {
       "--resume\n"
       "  openwork transcode openwork-8m --measure models/openwork-8m/transcoders --data text.txt\n"
       "  openwork transcode --unpack models/openwork-8m/transcoders --out plain");
-  verb->callback([options] {
+  verb->callback([options, verb] {
     apply_common_options(options->training.common);
-    check_transcode_verb(*options);
+    check_transcode_verb(*verb, *options);
     if (!options->unpack.empty()) return unpack(*options);
     if (!options->measure.empty()) return run_measure(*options);
     run_transcode(*options);

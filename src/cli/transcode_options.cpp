@@ -2,9 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace openwork {
+namespace {
+
+// Refuses what is given and not among `fit`; options common to all verbs do no harm.
+void refuse_others(const CLI::App& verb, const std::vector<std::string>& fit, const std::string& why) {
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string name = option->get_name();
+    if (!name.starts_with("--") || option->get_group() == kCommonGroup || option->get_group().empty() ||
+        std::find(fit.begin(), fit.end(), name) != fit.end())
+      continue;
+    refuse_options(verb, {name}, why, "nothing is trained there: leave it out");
+  }
+}
+
+}  // namespace
 
 void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
   TranscodeOptions& transcode = options.transcode;
@@ -75,8 +91,9 @@ void add_transcoder_options(CLI::App& verb, TranscodeVerb& options) {
       ->type_name("NAME");
 }
 
-void check_transcode_verb(const TranscodeVerb& options) {
+void check_transcode_verb(const CLI::App& verb, const TranscodeVerb& options) {
   if (!options.unpack.empty()) {
+    refuse_others(verb, {"--unpack", "--out"}, "with --unpack");
     if (options.training.out.empty()) fail_input("--unpack without --out", "command line", "give --out DIR");
     return;
   }
@@ -84,6 +101,17 @@ void check_transcode_verb(const TranscodeVerb& options) {
     fail_input("transcode wants a MODEL and --data", "command line", "see openwork transcode --help");
   }
   const bool measure = !options.measure.empty();
+  if (measure) {
+    refuse_others(verb,
+                  {"--measure", "--data", "--out", "--context", "--held-out-blocks", "--describe",
+                   "--details", "--curve-blocks"},
+                  "with --measure");
+  } else {
+    refuse_options(verb, {"--curve-blocks"}, "without --measure", "a run draws no curves: leave it out");
+  }
+  if (options.transcode.joint_share == 0)
+    refuse_options(verb, {"--joint-rate", "--output-weight", "--own-weight"}, "without --joint-share",
+                   "they are of its part of the run: add it, or leave them out");
   if (!options.details.empty() && options.describe.value_or(measure ? 0 : kUsualContexts) == 0) {
     fail_input("details of features that are not described", "--details", "give --describe N");
   }

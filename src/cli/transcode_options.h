@@ -22,7 +22,8 @@ struct TranscodeVerb {
 void add_transcoder_options(CLI::App& verb, TranscodeVerb& options);
 
 // Fails where something that the work asked for needs is missing: before any of it.
-void check_transcode_verb(const TranscodeVerb& options);
+// And on options that would do nothing there.
+void check_transcode_verb(const CLI::App& verb, const TranscodeVerb& options);
 
 // What the options say about a run, in options.transcode.
 void settle_transcode_options(TranscodeVerb& options, const ModelConfig& config);

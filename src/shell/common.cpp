@@ -56,7 +56,7 @@ CLI::Validator names_something() {
 }
 
 void add_common_options(CLI::App& verb, CommonOptions& options) {
-  const char* group = "Common options";
+  const char* group = kCommonGroup;
   verb.add_option("--device", options.device, "auto, cpu, cuda or cuda:N")
       ->type_name("DEVICE")
       ->capture_default_str()

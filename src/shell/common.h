@@ -25,6 +25,8 @@ struct CommonOptions {
   bool speaks = true;  // results are printed and written: off on all ranks of a job but the first
 };
 
+inline constexpr const char* kCommonGroup = "Common options";  // their heading in the help
+
 void add_common_options(CLI::App& verb, CommonOptions& options);
 void apply_common_options(const CommonOptions& options);  // threads and quiet
 

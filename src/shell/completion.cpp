@@ -1,6 +1,7 @@
 #include "shell/completion.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,7 +16,8 @@ namespace openwork {
 namespace {
 
 struct OptionText {
-  std::string name, value, help;  // --batch-tokens, N, tokens in a step
+  std::vector<std::string> names;  // --batch-tokens; of a flag and its opposite both
+  std::string value, help;         // N, tokens in a step
 };
 
 std::string replace_all(std::string text, const std::string& from, const std::string& to) {
@@ -27,9 +29,10 @@ std::string replace_all(std::string text, const std::string& from, const std::st
 std::vector<OptionText> options_of(const CLI::App& verb) {
   std::vector<OptionText> texts;
   for (const CLI::Option* option : verb.get_options()) {
-    if (option->get_lnames().empty()) continue;
+    if (option->get_lnames().empty() || option->get_group().empty()) continue;
     const std::string value = option->get_expected_max() == 0 ? "" : option->get_type_name();
-    texts.push_back({"--" + option->get_lnames().front(), value, option->get_description()});
+    OptionText& text = texts.emplace_back(OptionText{{}, value, option->get_description()});
+    for (const std::string& name : option->get_lnames()) text.names.push_back("--" + name);
   }
   return texts;
 }
@@ -42,7 +45,8 @@ std::string make_bash(const CLI::App& app) {
   std::string names, cases;
   for (const CLI::App* verb : verbs_of(app)) {
     std::string options;
-    for (const OptionText& option : options_of(*verb)) options += (options.empty() ? "" : " ") + option.name;
+    for (const OptionText& option : options_of(*verb))
+      for (const std::string& name : option.names) options += (options.empty() ? "" : " ") + name;
     names += verb->get_name() + " ";
     cases += fmt::format("    {}) options=\"{}\" ;;\n", verb->get_name(), options);
   }
@@ -61,7 +65,9 @@ std::string make_bash(const CLI::App& app) {
          "    completion) options=\"bash zsh fish man\" ;;\n"
          "  esac\n"
          "  COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-         "  case \"$word\" in -*) ;; *) COMPREPLY+=($(compgen -f -- \"$word\")) ;; esac\n"
+         "  case \"$word\" in -*) return ;; esac\n"
+         "  local file\n"
+         "  while IFS= read -r file; do COMPREPLY+=(\"$file\"); done < <(compgen -f -- \"$word\")\n"
          "}\n"
          "complete -o filenames -F _openwork openwork\n";
 }
@@ -80,8 +86,9 @@ std::string make_zsh(const CLI::App& app) {
     verbs += fmt::format("    '{}:{}'\n", verb->get_name(), zsh_text(verb->get_description()));
     cases += fmt::format("    {}) _arguments", verb->get_name());
     for (const OptionText& option : options_of(*verb)) {
-      cases += fmt::format(" \\\n      '{}[{}]{}'", option.name, zsh_text(option.help),
-                           option.value.empty() ? "" : fmt::format(":{}:_files", zsh_text(option.value)));
+      const std::string value = option.value.empty() ? "" : fmt::format(":{}:_files", zsh_text(option.value));
+      for (const std::string& name : option.names)
+        cases += fmt::format(" \\\n      '{}[{}]{}'", name, zsh_text(option.help), value);
     }
     cases += " \\\n      '*:file:_files' ;;\n";
   }
@@ -117,9 +124,10 @@ std::string make_fish(const CLI::App& app) {
     text += fmt::format("complete -c openwork -n __fish_use_subcommand -f -a {} -d {}\n", verb->get_name(),
                         quote(verb->get_description()));
     for (const OptionText& option : options_of(*verb)) {
-      text += fmt::format("complete -c openwork -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n",
-                          verb->get_name(), option.name.substr(2), option.value.empty() ? "" : " -r",
-                          quote(option.help));
+      for (const std::string& name : option.names)
+        text += fmt::format("complete -c openwork -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n",
+                            verb->get_name(), name.substr(2), option.value.empty() ? "" : " -r",
+                            quote(option.help));
     }
   }
   return text;
@@ -155,7 +163,9 @@ std::string make_man(const CLI::App& app, const std::string& verb_name) {
   std::string places;
   for (const CLI::Option* option : verb->get_options()) {
     if (!option->get_positional()) continue;
-    places += fmt::format("[{}{}] ", option->get_single_name(), option->get_expected_max() > 1 ? " ..." : "");
+    std::string place = option->get_single_name();
+    if (option->get_expected_max() > 1 && place.find("...") == place.npos) place += " ...";
+    places += (option->get_required() ? place : "[" + place + "]") + " ";
   }
   page += roff(places + "[options]") + "\n";
   if (verb_name.empty()) {
@@ -165,9 +175,8 @@ std::string make_man(const CLI::App& app, const std::string& verb_name) {
   }
   page += ".SH OPTIONS\n";
   for (const OptionText& option : options_of(*verb))
-    page +=
-        fmt::format(".TP\n.B {}\n{}\n", roff(option.name + (option.value.empty() ? "" : " " + option.value)),
-                    roff(option.help));
+    page += fmt::format(".TP\n.B {}{}\n{}\n", roff(fmt::format("{}", fmt::join(option.names, ", "))),
+                        roff(option.value.empty() ? "" : " " + option.value), roff(option.help));
   return page + ".SH NOTES\n.nf\n" + roff(verb->get_footer()) + "\n.fi\n";
 }
 

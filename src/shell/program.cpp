@@ -20,6 +20,7 @@
 #include "shell/option_checks.h"
 #include "shell/usage_errors.h"
 #include "shell/version.h"
+#include "shell/words.h"
 
 namespace openwork {
 namespace {
@@ -91,7 +92,7 @@ void add_verbs(CLI::App& app, const ProgramHelp& help, const Verbs& verbs) {
 int run_parsed(CLI::App& app, int argc, char** argv) {
   check_verb(app, argc, argv);
   try {
-    app.parse(argc, argv);
+    parse_words(app, {argv + 1, argv + argc});
     return 0;
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
@@ -123,7 +124,7 @@ void run_verb(const std::vector<std::string>& arguments, const ProgramHelp& help
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
   check_verb(app, static_cast<int>(words.size()), words.data());
   try {
-    app.parse(static_cast<int>(words.size()), words.data());
+    parse_words(app, arguments);
   } catch (const CLI::ParseError& error) {
     const std::string line = explain_parse_error(app, error);
     fail_input(line.substr(0, line.find("; ")), "command line", line.substr(line.rfind("; ") + 2));
@@ -133,10 +134,9 @@ void run_verb(const std::vector<std::string>& arguments, const ProgramHelp& help
 std::vector<char*> translate_help(int argc, char** argv) {
   static char help[] = "--help";
   std::vector<char*> words(argv, argv + argc);
-  if (argc < 2 || std::string_view(argv[1]) != "help") return words;
-  words.erase(words.begin() + 1);
-  if (words.size() == 1) return {words[0], help};
-  return {words[0], words[1], help};
+  if (argc < 2 || argc > 3 || !asks_for_help(argv[1])) return words;
+  if (argc == 2 || argv[2][0] == '-') return {words[0], help};
+  return {words[0], words[2], help};
 }
 
 namespace {

@@ -34,7 +34,8 @@ using Verbs = std::map<std::string, AddVerb>;
 // What an error of a library means, in words, where it is one the caller knows.
 using ExplainError = std::function<std::optional<std::string>(const std::exception&)>;
 
-// `openwork help` as `openwork --help`, and `openwork help VERB` as `openwork VERB --help`; other words as they are.
+// `openwork help` as `openwork --help`, and `openwork help VERB` or `--help VERB` as `openwork VERB --help`; other words
+// as they are.
 std::vector<char*> translate_help(int argc, char** argv);
 
 // Verbs of `help` that are not in `verbs` are listed and do nothing.

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/near_names.h"
+#include "shell/words.h"
 
 namespace openwork {
 namespace {
@@ -21,6 +22,7 @@ std::optional<std::string> explain_unknown_option(const CLI::App& verb) {
     if (!word.starts_with("--") || word.size() < 3) continue;
     std::vector<std::string> known;
     for (const CLI::Option* option : verb.get_options()) {
+      if (option->get_group().empty()) continue;
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     }
     const std::string name = word.substr(0, word.find('='));
@@ -39,7 +41,7 @@ std::optional<std::string> explain_extra_prompt(const CLI::App& verb) {
   if (task == nullptr || task->count() == 0 || words.empty() || words.front().starts_with("-"))
     return std::nullopt;
   return fmt::format("'{}' is too much: --task gives the prompts already; openwork {}; leave it out",
-                     printable(words.front(), 60), verb.get_name());
+                     printable(without_marks(words.front()), 60), verb.get_name());
 }
 
 }  // namespace
@@ -48,7 +50,14 @@ std::string first_line(const std::string& text) {
   return printable(text.substr(0, text.find('\n')), 1000);
 }
 
+bool asks_for_help(std::string_view word) {
+  return word == "help" || word == "--help" || word == "-h";
+}
+
 void check_verb(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc > 3 && asks_for_help(argv[1]))
+    fail_input(fmt::format("'{}' is too much", printable(argv[3], 60)), "command line",
+               "help is of one verb: openwork help VERB");
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> known;
   for (const CLI::App* verb : app.get_subcommands(nullptr)) known.push_back(verb->get_name());
@@ -67,7 +76,8 @@ std::string explain_parse_error(const CLI::App& app, const CLI::ParseError& erro
     if (const auto unknown = explain_unknown_option(*sub)) return *unknown;
     if (const auto prompt = explain_extra_prompt(*sub)) return *prompt;
   }
-  return fmt::format("{}; command line; see openwork{} --help", first_line(error.what()), verb);
+  return fmt::format("{}; command line; see openwork{} --help", first_line(without_marks(error.what())),
+                     verb);
 }
 
 }  // namespace openwork

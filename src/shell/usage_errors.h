@@ -2,6 +2,7 @@
 // been.
 #pragma once
 #include <string>
+#include <string_view>
 
 namespace CLI {
 class App;
@@ -10,7 +11,10 @@ class ParseError;
 
 namespace openwork {
 
-// Fails on a first word that is no verb: CLI11 says only that a verb is missing.
+// help, --help or -h, which a verb may follow.
+bool asks_for_help(std::string_view word);
+
+// Fails on a first word that is no verb: CLI11 says only that a verb is missing. And on a word too many after help.
 void check_verb(const CLI::App& app, int argc, const char* const* argv);
 
 // CLI11's words for what is wrong, as the program's one line: WHAT; WHERE; WHAT TO DO.

@@ -124,6 +124,7 @@ TEST(BadInput, APickleThatIsMoreThanTensors) {
 
 TEST(BadInput, NoTokenizer) {
   expect_refusal({"run", "tests/data/llama", "some text"}, "no tokenizer.json");
+  expect_refusal({"run", "tests/data/llama/model.safetensors", "some text"}, "no tokenizer.json");
 }
 
 TEST(BadInput, UnknownActivationOrTensorKind) {

@@ -76,6 +76,19 @@ TEST(Bench, TimesAttentionAtAShapeOfYourOwn) {
   }
 }
 
+TEST(Bench, TokenizesWithoutFilesOfTheRepository) {
+  const ScratchFolder scratch;
+  const std::string program = fs::absolute(program_path()).string();
+  ASSERT_EQ(std::system(("cd '" + scratch.path().string() + "' && '" + program +
+                         "' bench tokenize --repeats 1 --json out.json >log 2>&1")
+                            .c_str()),
+            0)
+      << read_file(scratch / "log");
+  const nlohmann::json result = nlohmann::json::parse(read_file(scratch / "out.json"));
+  EXPECT_EQ(result["protocol"]["data"], "sample prompts");
+  EXPECT_GT(result["bytes"], 900'000);
+}
+
 TEST(Run, GivesTheReferencesIdsAndLogits) {
   for (const nlohmann::json& prompt : nlohmann::json::parse(read_file("tests/data/base8m_prompts.json"))) {
     const ProgramResult result =
@@ -136,6 +149,14 @@ TEST(Run, TakesABeginningTokenWhenAsked) {
   EXPECT_EQ(with.json()["prompts"][0]["ids"].size(), without.json()["prompts"][0]["ids"].size() + 1);
   EXPECT_EQ(with.json()["prompts"][0]["ids"][0], 0);
   EXPECT_EQ(with.json()["protocol"]["bos"], "yes");
+}
+
+TEST(Run, OfAWeightsFileTakesTheTokenizerBesideIt) {
+  const auto table = [](const std::string& model) {
+    return run_openwork({"run", model, "The cat", "--top", "3"}).out;
+  };
+  EXPECT_NE(table("models/openwork-8m"), "");
+  EXPECT_EQ(table("models/openwork-8m/model.safetensors"), table("models/openwork-8m"));
 }
 
 TEST(Run, NeedsNoTokenizerWithTokens) {

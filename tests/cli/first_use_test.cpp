@@ -60,6 +60,14 @@ TEST(Options, ThatWouldDoNothingAreRefused) {
   expect_refusal(run({"--stop", "."}), "--stop without --generate");
   expect_refusal(run({"--generate", "3", "--top", "4"}), "--top with --generate");
   expect_refusal(run({"--generate", "3", "--system", "Be brief."}), "--system without --chat");
+  expect_refusal(run({"--generate", "3", "--top-k", "4"}), "--top-k at temperature 0");
+  expect_refusal(run({"--generate", "3", "--temperature", "0", "--top-p", "0.5"}),
+                 "--top-p at temperature 0");
+  expect_refusal({"fetch", "smollm2-135m", "--file", "x"}, "--file with smollm2-135m");
+  expect_refusal({"features", "openwork-8m", "--search", ""}, "give at least a letter");
+  expect_refusal({"bench", "load", "--shape", "1,1,1,1"}, "--shape with bench load");
+  expect_refusal({"bench", "load", "--lora", "4"}, "--lora with bench load");
+  expect_refusal({"bench", "attention", "--model", "openwork-8m"}, "--model with bench attention");
   expect_refusal(run({"--generate", "3", "--stop", ""}), "--stop: every text has the empty one in it");
 }
 

@@ -53,12 +53,18 @@ TEST(Completion, ShellsTakeIt) {
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("sparsify"));
     EXPECT_THAT(result.out, HasSubstr("batch-tokens"));
+    EXPECT_THAT(result.out, HasSubstr("no-learn-bias")) << shell;
     std::ofstream(scratch / shell) << result.out;
   }
   const std::string bash =
       "bash -c 'source " + scratch / "bash" +
       "; COMP_WORDS=(openwork run --gene); COMP_CWORD=2; _openwork; [ \"${COMPREPLY[0]}\" = --generate ]'";
   EXPECT_EQ(std::system(bash.c_str()), 0);
+  std::ofstream(scratch / "a b.txt") << "";
+  const std::string spaces = "bash -c 'cd " + scratch.path().string() +
+                             " && source ./bash; COMP_WORDS=(openwork run a); COMP_CWORD=2; _openwork; "
+                             "[ \"${#COMPREPLY[@]} ${COMPREPLY[0]}\" = \"1 a b.txt\" ]'";
+  EXPECT_EQ(std::system(spaces.c_str()), 0) << "a file's name stays one word";
   if (std::system("command -v zsh >/dev/null") == 0) {
     EXPECT_EQ(std::system(("zsh -n " + scratch / "zsh").c_str()), 0);
   }
@@ -73,6 +79,9 @@ TEST(Completion, ManPagesNameEveryOption) {
   EXPECT_TRUE(page.out.starts_with(".TH OPENWORK\\-TOKENIZE 1")) << page.out.substr(0, 80);
   for (const char* option : {"\\-\\-ids", "\\-\\-file", "\\-\\-json"})
     EXPECT_THAT(page.out, HasSubstr(option));
+  EXPECT_THAT(page.out, HasSubstr("\nMODEL [TEXT] [options]\n")) << "what is required has no brackets";
+  EXPECT_THAT(run_openwork({"completion", "man", "--verb", "sparsify"}).out,
+              HasSubstr("\\-\\-learn\\-bias, \\-\\-no\\-learn\\-bias"));
   EXPECT_THAT(run_openwork({"completion", "man"}).out, HasSubstr(".B sparsify"));
   expect_refusal({"completion", "man", "--verb", "dance"}, "no verb 'dance'");
 }

@@ -86,6 +86,18 @@ TEST(BadInput, TrainingOptionsThatMakeNoRun) {
   refuse({"--steps", "3", "--lora", "4", "--lora-full", "attention,mlp"}, "no module is left for low ranks");
   refuse({"--steps", "3", "--lora", "4", "--lora-targets", "attention", "--lora-full", "attention"},
          "no module is left for low ranks");
+  refuse({"--steps", "3", "--lora-targets", "attention"}, "--lora-targets without --lora");
+  refuse({"--steps", "3", "--lora-alpha", "4"}, "--lora-alpha without --lora");
+  refuse({"--steps", "3", "--learn-bias", "--no-learn-bias"}, "--learn-bias and --no-learn-bias together");
+  refuse({"--steps", "3", "--no-learn-bias", "--bias-lr", "0.1"}, "--bias-lr with --no-learn-bias");
+  refuse({"--steps", "3", "--gate-bias-end", "2", "--bias-lr", "0.1"}, "--bias-lr with --gate-bias-end");
+  refuse({"--steps", "3", "--idle-lr", "0.1"}, "--idle-lr without --learn-idle");
+  refuse({"--steps", "3", "--distill-every", "2"}, "--distill-every without --distill");
+  refuse({"--steps", "3", "--distill", "0", "--distill-from", "control"}, "--distill-from with --distill 0");
+  refuse({"--steps", "3", "--multiplier-start", "5", "--multiplier-max", "2"},
+         "--multiplier-start 5 is not from 0.001 to 2");
+  refuse({"--steps", "3", "--multiplier-start", "0.5", "--multiplier-min", "1"},
+         "--multiplier-start 0.5 is not from 1 to 100");
   refuse({"--steps", "3", "--warmup", "0.9"}, "overlap");
   refuse({"--steps", "3", "--compact-share", "0.2"}, "--compact-share without --compact");
   refuse({"--steps", "3", "--compact-ramp", "0.2"}, "--compact-ramp without --compact");

@@ -158,6 +158,45 @@ TEST(Ranks, ASignalToOneStopsAll) {
   EXPECT_THAT(read_file(scratch / "out.0.err"), HasSubstr("continue with --resume"));
 }
 
+TEST(Ranks, TranscodersAreMeasuredAsByOneProcess) {
+  const ScratchFolder scratch;
+  const auto measure = [&](const std::string& name) {
+    return std::vector<std::string>{"transcode",
+                                    "openwork-8m",
+                                    "--measure",
+                                    "models/openwork-8m/transcoders",
+                                    "--data",
+                                    "tests/data/held_out.txt",
+                                    "--context",
+                                    "64",
+                                    "--held-out-blocks",
+                                    "4",
+                                    "--curve-blocks",
+                                    "2",
+                                    "--device",
+                                    "cpu",
+                                    "--threads",
+                                    "1",
+                                    "--quiet",
+                                    "--out",
+                                    scratch / (name + ".svg"),
+                                    "--json",
+                                    scratch / (name + ".json")};
+  };
+  ASSERT_EQ(run_openwork(measure("alone")).exit_code, 0);
+  EXPECT_THAT(await_all(start_job(2, measure("shared"), scratch / "shared")), Each(0))
+      << read_file(scratch / "shared.0.err") << read_file(scratch / "shared.1.err");
+  EXPECT_EQ(read_file(scratch / "shared.1.out"), "");
+  const auto read = [&](const char* file) { return nlohmann::json::parse(read_file(scratch / file)); };
+  const nlohmann::json one = read("alone.json"), two = read("shared.json");
+  EXPECT_EQ(two.at("protocol").at("ranks"), 2);
+  EXPECT_EQ(one.at("tokens"), two.at("tokens"));
+  for (const char* key : {"model", "replaced"})
+    EXPECT_NEAR(one.at("losses").at(key), two.at("losses").at(key), 1e-9) << key;
+  for (size_t layer = 0; layer < 8; ++layer)
+    EXPECT_NEAR(one.at("curves").at("up_to")[layer], two.at("curves").at("up_to")[layer], 1e-9);
+}
+
 TEST(Ranks, EvalGivesTheAnswerOfOneProcess) {
   const ScratchFolder scratch;
   const std::string data = write_documents(scratch);

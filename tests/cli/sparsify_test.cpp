@@ -205,6 +205,8 @@ TEST(Sparsify, SaysWhatItWouldTakeAndDoesNothingElse) {
                        predicted = report.at("sparse").at("training").at("memory").at("predicted");
   for (const char* part : {"weights", "gradients", "moments", "activations", "closing"})
     EXPECT_EQ(said.json().at("memory").at(part), predicted.at(part)) << part;
+  EXPECT_EQ(said.json().at("protocol").at("model"), report.at("protocol").at("model"));
+  EXPECT_EQ(said.json().at("protocol").at("data").at(0).at("file"), "documents.jsonl");
   // Of a GPU that is not here, too: less than all weights take.
   const auto on_gpu = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--memory", "--device", "cuda", "--json", "-"});
@@ -213,6 +215,19 @@ TEST(Sparsify, SaysWhatItWouldTakeAndDoesNothingElse) {
   EXPECT_LT(on_gpu(options).at("moments"), on_gpu({}).at("moments"));
   EXPECT_GT(on_gpu(options).at("moments"), on_gpu({"--lora", "4"}).at("moments"));
   EXPECT_FALSE(fs::exists(scratch.path() / "gpu"));
+}
+
+TEST(Sparsify, AStartOfTheMultiplierMovesBoundsThatWereNotGiven) {
+  const ScratchFolder scratch;
+  write_small_model(scratch);
+  const auto options = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--memory", "--json", "-"});
+    return run_openwork(small_run(scratch, "out", more)).json().at("options");
+  };
+  EXPECT_EQ(options({"--multiplier-start", "500"}).at("multiplier_start"), 500);
+  EXPECT_EQ(options({"--multiplier-start", "500"}).at("multiplier_highest"), 500);
+  EXPECT_EQ(options({"--multiplier-start", "1e-5"}).at("multiplier_start"), 1e-5);
+  EXPECT_EQ(options({"--multiplier-min", "2"}).at("multiplier_start"), 2) << "the default makes room";
 }
 
 }  // namespace

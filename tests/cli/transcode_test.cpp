@@ -132,6 +132,12 @@ TEST_F(Transcode, TrainsInPlaceWithASkipAndGoesOnFromWhatItSaved) {
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_GT(second.json().at("mean").at("explained_variance"),
             first.json().at("mean").at("explained_variance"));
+  std::vector<std::string> resumed = more;
+  resumed.push_back("--resume");
+  expect_refusal(command("joint-again", resumed), "start is null, but the run to resume has");
+  resumed = again;
+  resumed.push_back("--resume");
+  EXPECT_EQ(run_openwork(command("joint-again", resumed)).exit_code, 0);
   again.insert(again.end(), {"--features", "32"});
   expect_refusal(command("none", again), "2 layers of 64 features");
   expect_refusal(command("none", {"--start", *scratch / "joint"}),
@@ -201,6 +207,17 @@ TEST_F(Transcode, BadInputIsOneLine) {
   expect_refusal({"transcode", *scratch / "model", "--measure", *scratch / "model", "--data",
                   *scratch / "documents.jsonl", "--context", "32"},
                  "no config.yaml");
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--steps", "3"}, {"--lr", "1"}, {"--features", "64"}, {"--start", "x"}}) {
+    std::vector<std::string> measure = {"transcode",        *scratch / "model", "--measure",
+                                        *scratch / "model", "--data",           *scratch / "documents.jsonl"};
+    measure.insert(measure.end(), more.begin(), more.end());
+    expect_refusal(measure, more[0] + " with --measure");
+  }
+  expect_refusal({"transcode", "--unpack", *scratch / "model", "--out", *scratch / "none", "--bits", "8"},
+                 "--bits with --unpack");
+  expect_refusal(command("none", {"--joint-rate", "2"}), "--joint-rate without --joint-share");
+  expect_refusal(command("none", {"--curve-blocks", "2"}), "--curve-blocks without --measure");
   expect_refusal(command("none", {"--k", "65"}), "65 of 64 features");
   expect_refusal(command("none", {"--kind", "both"}), "--kind");
   expect_refusal(command("none", {"--minutes", "1"}), "the length of the run is not clear");
