@@ -5,7 +5,7 @@
 #include "model/kept_heads.h"
 #include "model/load.h"
 #include "model/prune.h"
-#include "train/tokenizer_files.h"
+#include "text/tokenizer_files.h"
 
 namespace openwork {
 namespace {

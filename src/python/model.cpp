@@ -15,7 +15,7 @@
 #include "python/bindings.h"
 #include "python/tensor.h"
 #include "shell/open.h"
-#include "train/tokenizer_files.h"
+#include "text/tokenizer_files.h"
 
 namespace nb = nanobind;
 

@@ -1,28 +1,17 @@
 #include "shell/open_tokenizer.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
 #include "io/json.h"
 #include "io/model_store.h"
+#include "text/tokenizer_files.h"
 #include "text/tokenizer_parts.h"
 
 namespace openwork {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_gguf(const fs::path& path) {
-  char magic[4] = {};
-  return std::ifstream(path, std::ios::binary).read(magic, 4) && std::string_view(magic, 4) == "GGUF";
-}
-
-// Where a model's tokenizer is looked for: in itself, or, of a file that holds weights alone, in its folder.
-fs::path tokenizer_place(const fs::path& path) {
-  if (fs::is_directory(path) || path.extension() == ".json" || is_gguf(path)) return path;
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
 
 bool has_tokenizer(const fs::path& place) {
   return !fs::is_directory(place) || fs::exists(place / "tokenizer.json") ||

@@ -13,10 +13,10 @@
 #include "model/adapter.h"
 #include "model/load.h"
 #include "model/save.h"
+#include "text/tokenizer_files.h"
 #include "train/identity.h"
 #include "train/initialise.h"
 #include "train/memory.h"
-#include "train/tokenizer_files.h"
 #include "train/weight_exchange.h"
 
 namespace openwork {

@@ -9,6 +9,7 @@
 
 #include "base/utf8.h"
 #include "text/text_files.h"
+#include "text/tokenizer_files.h"
 #include "text/tokenizer_parts.h"
 
 namespace openwork {
@@ -215,6 +216,16 @@ TEST(Tokenizer, ReadsGpt2sOldLayout) {
   const Tokenizer tokenizer = Tokenizer::from_file(folder.path());
   const std::string text = "Hello there, it's 1889!<|endoftext|>\n";
   EXPECT_EQ(tokenizer.encode(text), small_tokenizer().encode(text));
+}
+
+TEST(Tokenizer, OfAWeightsFileIsTheOneBesideIt) {
+  const TestFolder folder;
+  folder.write("tokenizer.json", small_tokenizer_json().dump());
+  const std::filesystem::path weights = folder.write("model.safetensors", "numbers");
+  EXPECT_EQ(tokenizer_place(weights), folder.path());
+  copy_tokenizer(weights, folder / "copy");
+  EXPECT_EQ(Tokenizer::from_file(folder / "copy").encode("Hello there"),
+            small_tokenizer().encode("Hello there"));
 }
 
 TEST(Tokenizer, RefusesTextThatIsNotUtf8NamingTheByte) {

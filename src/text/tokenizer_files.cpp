@@ -1,4 +1,4 @@
-#include "train/tokenizer_files.h"
+#include "text/tokenizer_files.h"
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -38,7 +38,15 @@ void write_gguf_tokenizer(const fs::path& file, const fs::path& folder) {
 
 }  // namespace
 
-void copy_tokenizer(const fs::path& from, const fs::path& folder) {
+fs::path tokenizer_place(const fs::path& model) {
+  std::error_code ignored;
+  if (fs::is_directory(model, ignored) || model.extension() == ".json" || !find_tokenizer_gguf(model).empty())
+    return model;
+  return model.has_parent_path() ? model.parent_path() : ".";
+}
+
+void copy_tokenizer(const fs::path& model, const fs::path& folder) {
+  const fs::path from = tokenizer_place(model);
   std::error_code ignored;
   make_folder(folder);
   if (const fs::path gguf = find_tokenizer_gguf(from); !gguf.empty()) {
