@@ -80,7 +80,7 @@ lint: have-clang-tidy build
 	@git ls-files 'src/*.cpp' | xargs -P $(JOBS) -n 1 clang-tidy --quiet -p build
 
 install: build
-	@cmake --install build $(if $(PREFIX),--prefix "$(PREFIX)")
+	@cmake --install build $(if $(PREFIX),--prefix "$(patsubst ~/%,$(HOME)/%,$(PREFIX))")
 
 clean:
 	@cmake --build build --target clean

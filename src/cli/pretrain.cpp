@@ -8,6 +8,7 @@
 #include "io/atomic_file.h"
 #include "io/model_store.h"
 #include "shell/open.h"
+#include "text/tokenizer_files.h"
 #include "text/train_tokenizer.h"
 #include "train/batches.h"
 #include "train/initialise.h"
@@ -57,7 +58,7 @@ void run_pretrain(PretrainOptions& options) {
     run.tokenizer_path = run.out / "tokenizer.json";
     run.loop.ranks->run_first([&] { learn_tokenizer(options, config.vocabulary); });
   }
-  const Tokenizer tokenizer = Tokenizer::from_file(run.tokenizer_path);
+  const Tokenizer tokenizer = Tokenizer::from_file(tokenizer_place(run.tokenizer_path));
   run_and_report(options.training, tokenizer, end_of_text(tokenizer, config), config.vocabulary);
 }
 

@@ -42,11 +42,22 @@ void check_start(const ConfigReader& reader) {
   const char* key = "init_lora_weights";
   const nlohmann::json start = reader.json().value(key, nlohmann::json());
   if (start.is_null() || start.is_boolean()) return;
-  for (const char* plain : {"gaussian", "eva", "orthogonal", "mica", "lora_ga"}) {
+  for (const char* plain : {"gaussian", "Gaussian", "eva", "orthogonal", "mica", "lora_ga"}) {
     if (start == plain) return;
   }
   fail_input(fmt::format("{} is {}, which goes with a changed base model", key, printable(start.dump(), 60)),
              reader.origin(), "convert the adapter to a plain LoRA");
+}
+
+// Whether every backslash that a letter follows says what it says in Python: \Z would be a plain Z.
+bool has_known_escapes(const std::string& key) {
+  constexpr std::string_view kKnown = "dDsSwWbB";
+  for (size_t at = key.find('\\'); at != std::string::npos; at = key.find('\\', at + 2)) {
+    const char next = at + 1 < key.size() ? key[at + 1] : '.';
+    const bool letter = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
+    if (letter && kKnown.find(next) == std::string_view::npos) return false;
+  }
+  return true;
 }
 
 // Without what could make an expression large or slow: {n}, and looking ahead.
@@ -64,7 +75,7 @@ std::regex make_expression(const std::string& key, const ConfigReader& reader) {
   syntax |= std::regex_constants::__polynomial;  // time in proportion to the name
 #endif
   try {
-    if (is_modest(key)) return std::regex("(?:.*\\.)?(?:" + key + ")", syntax);
+    if (is_modest(key) && has_known_escapes(key)) return std::regex("(?:.*\\.)?(?:" + key + ")", syntax);
   } catch (const std::regex_error&) {
   }
   reader.refuse("a pattern's key", "'" + printable(key, 60) + "'",

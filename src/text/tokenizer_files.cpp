@@ -40,7 +40,9 @@ void write_gguf_tokenizer(const fs::path& file, const fs::path& folder) {
 
 fs::path tokenizer_place(const fs::path& model) {
   std::error_code ignored;
-  if (fs::is_directory(model, ignored) || model.extension() == ".json" || !find_tokenizer_gguf(model).empty())
+  const bool listing = model.string().ends_with(".index.json");  // of weights in several files
+  if (fs::is_directory(model, ignored) || (model.extension() == ".json" && !listing) ||
+      !find_tokenizer_gguf(model).empty())
     return model;
   return model.has_parent_path() ? model.parent_path() : ".";
 }

@@ -30,7 +30,8 @@ Multiplier::Reading Multiplier::read() const {
 }
 
 std::optional<std::string> Multiplier::warn(const Reading& reading, double target, int patience) {
-  at_bound_ = reading.lambda >= options_.highest ? at_bound_ + 1 : 0;
+  const bool held = options_.rate == 0;  // a constant price reaches what it reaches
+  at_bound_ = reading.lambda >= options_.highest && !held ? at_bound_ + 1 : 0;
   if (warned_ || at_bound_ < patience) return std::nullopt;
   warned_ = true;
   return fmt::format(

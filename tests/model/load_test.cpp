@@ -387,8 +387,8 @@ TEST(AdapterConfig, RefusesWhatIsMoreThanLowRanks) {
   }
   expect_bad_input("alora_invocation_tokens is [3]", [&] { read({{"alora_invocation_tokens", {3}}}); });
   expect_bad_input("use_dora is true", [&] { read({{"use_dora", true}}); });
-  for (const std::string& key :
-       {std::string("(q"), std::string("(a?){300}"), std::string("(?=q)q"), std::string(300, '+')})
+  for (const std::string& key : {std::string("(q"), std::string("(a?){300}"), std::string("(?=q)q"),
+                                 std::string("q_proj\\Z"), std::string(300, '+')})
     expect_bad_input("wanted a regular expression", [&] { read({{"rank_pattern", {{key, 2}}}}); });
   expect_bad_input("q_proj is 0", [&] { read({{"rank_pattern", {{"q_proj", 0}}}}); });
   expect_bad_input("alpha_pattern of 'q_proj' is null", [&] {

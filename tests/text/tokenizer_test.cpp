@@ -223,6 +223,7 @@ TEST(Tokenizer, OfAWeightsFileIsTheOneBesideIt) {
   folder.write("tokenizer.json", small_tokenizer_json().dump());
   const std::filesystem::path weights = folder.write("model.safetensors", "numbers");
   EXPECT_EQ(tokenizer_place(weights), folder.path());
+  EXPECT_EQ(tokenizer_place(folder / "model.safetensors.index.json"), folder.path());
   copy_tokenizer(weights, folder / "copy");
   EXPECT_EQ(Tokenizer::from_file(folder / "copy").encode("Hello there"),
             small_tokenizer().encode("Hello there"));

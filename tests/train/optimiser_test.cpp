@@ -205,5 +205,14 @@ TEST(Multiplier, StaysWithinItsBoundsAndWarnsOnce) {
   EXPECT_DOUBLE_EQ(multiplier.read().lambda, 0.5);
 }
 
+TEST(Multiplier, HeldAtItsBoundWarnsOfNothing) {
+  Multiplier multiplier({.start = 2, .lowest = 0.5, .highest = 2, .rate = 0}, at::kCPU);
+  for (int step = 0; step < 100; ++step) {
+    multiplier.update(at::scalar_tensor(9.0), 3);
+    EXPECT_FALSE(multiplier.warn(multiplier.read(), 3, 10)) << step;
+  }
+  EXPECT_DOUBLE_EQ(multiplier.read().lambda, 2);
+}
+
 }  // namespace
 }  // namespace openwork

@@ -8,7 +8,7 @@ import { h, percent } from "../ui/dom.ts";
 import { Plot, type Drawing } from "../ui/plot.ts";
 import type { Room, View } from "../ui/view.ts";
 
-const kTall = 250, kEvery = 2000;
+const kTall = 250, kEvery = 2000, kSeldom = 30000;
 
 // Values of one key over tokens seen; lines that lack it are passed over.
 export function curveOf(lines: MetricsLine[], key: string, at = "tokens"): Point[] {
@@ -46,17 +46,17 @@ export class TrainingView implements View {
     return { drawing: this.drawing(), records: { name: this.training?.name, lines: this.lines, frontier: this.training?.frontier ?? [], result: this.training?.result ?? null } };
   }
 
-  // Asks for the lines since the last ones, until the run has ended; a page that is not seen asks nothing.
+  // Asks for the lines since the last ones, seldom once the run has ended: it may be resumed. A page that is not seen asks nothing.
   private async read(): Promise<void> {
     this.timer = 1;
     try {
       const seen = document.visibilityState === "visible" && this.element.isConnected;
       if (seen || !this.training) while (await this.readPiece());
-      if (this.training?.ended) return;
+      if (this.training?.ended && !this.room.data.live) return;
     } catch (reason) {
       this.said.textContent = (reason as Error).message;
     }
-    this.timer = window.setTimeout(() => void this.read(), kEvery);
+    this.timer = window.setTimeout(() => void this.read(), this.training?.ended ? kSeldom : kEvery);
   }
 
   // Whether there is more to read at once.
