@@ -47,9 +47,7 @@ draw::Figure draw_effects(const nlohmann::json& result, const std::string& model
   TaskModel& one = task.models.emplace_back();
   one.name = model;
   result["effects"].get_to(one.effects);
-  nlohmann::json made = protocol;
-  made["models"].push_back(protocol["model"]);
-  return draw_effects(task, describe_protocol(made));
+  return draw_effects(task, describe_protocol(protocol));
 }
 
 }  // namespace openwork

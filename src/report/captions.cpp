@@ -51,7 +51,8 @@ std::string title_model(const std::string& name, bool gated) {
 
 std::string describe_protocol(const nlohmann::json& protocol) {
   std::string text = protocol.at("program").get<std::string>();
-  const nlohmann::json& models = protocol.at("models");
+  const nlohmann::json models =
+      protocol.contains("model") ? nlohmann::json::array({protocol["model"]}) : protocol.at("models");
   std::vector<std::string> names;
   for (const nlohmann::json& model : models) names.push_back(model.at("name"));
   names = short_names(names);

@@ -22,7 +22,8 @@ std::vector<std::string> short_names_of(const std::vector<Model>& models) {
 // The title above a model's part of a figure: its name there (short_names), and whether it is gated.
 std::string title_model(const std::string& name, bool gated);
 
-// "openwork 0.1.0; openwork-8m 3f2a91c04d5e; cpu fp32, bos auto, seed 0.": the line under a figure.
+// "openwork 0.1.0; openwork-8m 3f2a91c04d5e; cpu fp32, bos auto, seed 0.": the line under a figure, of a `model` or of
+// several `models`.
 std::string describe_protocol(const nlohmann::json& protocol);
 
 // A subtitle: “When Mary and John ...” (15 tokens), "mean of 24 prompts of 15 tokens" where there are several,

@@ -110,12 +110,9 @@ bool read_json_lines(Window& window, const fs::path& path, const Visit& visit) {
   });
 }
 
-bool starts_with_object(Window& window) {
+void read_first_line(Window& window) {
   if (window.text().empty()) window.grow();
-  if (!window.text().starts_with('{')) return false;
-  const size_t end = window.find("\n", kLongestFirstLine);
-  const std::string_view line = window.text().substr(0, std::min(end, kLongestFirstLine));
-  return nlohmann::json::accept(line);
+  if (window.text().starts_with('{')) window.find("\n", kLongestFirstLine);
 }
 
 }  // namespace
@@ -125,13 +122,19 @@ bool is_named_json_lines(fs::path path) {
   return path.extension() == ".jsonl" || path.extension() == ".ndjson";
 }
 
+bool begins_with_object(std::string_view text) {
+  return text.starts_with('{') &&
+         nlohmann::json::accept(text.substr(0, std::min(text.find('\n'), kLongestFirstLine)));
+}
+
 void for_each_document(const std::vector<fs::path>& files, const Visit& visit) {
   for (const fs::path& path : files) {
     if (is_token_shard(path))
       fail_input("this is a token shard, which holds no text", path.string(),
                  "name the text it was made from");
     Window window(path);
-    const bool lines = is_named_json_lines(path) || starts_with_object(window);
+    read_first_line(window);
+    const bool lines = is_named_json_lines(path) || begins_with_object(window.text());
     if (!(lines ? read_json_lines(window, path, visit) : read_text(window, path, visit))) return;
   }
 }

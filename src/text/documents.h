@@ -19,6 +19,7 @@ inline constexpr std::string_view kDocumentEnd = "<|endoftext|>";
 
 // .jsonl or .ndjson, also packed.
 bool is_named_json_lines(std::filesystem::path path);
+bool begins_with_object(std::string_view text);  // whether its first line is a JSON object
 
 // Calls visit(text) for every non-empty document of the files in order; visit returns false to stop.
 // A file is JSONL where its name says so (.jsonl, also packed) or its first line is a JSON object.

@@ -22,10 +22,6 @@ std::string read_json_prompt(std::string_view line, const std::string& where) {
              "write it like {\"text\": \"A prompt\"}");
 }
 
-bool begins_with_object(std::string_view text) {
-  return text.starts_with('{') && nlohmann::json::accept(text.substr(0, text.find('\n')));
-}
-
 }  // namespace
 
 PromptFileLines read_prompt_file_lines(const std::filesystem::path& path) {

@@ -143,13 +143,16 @@ TEST(TaskPreset, ShowsTheHeadsTheTaskNeedsByImportanceAndCountsThem) {
   EXPECT_TRUE(read_file(scratch / "task.svg").starts_with("<?xml"));
 }
 
+void find_copy_circuit(const std::string& prompts, const std::string& file) {
+  const ProgramResult result = run_openwork(
+      {"circuit", "openwork-8m", "--task", "copy", "--prompts", prompts, "--json", file, "--quiet"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+}
+
 TEST(TaskPreset, DrawsACircuitThatWasFoundBefore) {
   const ScratchFolder scratch;
   const std::string circuit = scratch / "circuit.json", out = scratch / "task.svg";
-  ASSERT_EQ(run_openwork(
-                {"circuit", "openwork-8m", "--task", "copy", "--prompts", "2", "--json", circuit, "--quiet"})
-                .exit_code,
-            0);
+  find_copy_circuit("2", circuit);
   const auto draw = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"heads", "openwork-8m", "--preset", "task", "--task", "copy",
                                           "--out", out,           "--json",   "-",    "--quiet"};
@@ -184,10 +187,7 @@ TEST(TaskPreset, DrawsNoHeadWhereNoneOfThoseAskedForIsNeeded) {
 TEST(TaskPreset, RefusesACircuitThatWasChangedByHand) {
   const ScratchFolder scratch;
   const std::string circuit = scratch / "circuit.json", out = scratch / "task.svg";
-  ASSERT_EQ(run_openwork(
-                {"circuit", "openwork-8m", "--task", "copy", "--prompts", "1", "--json", circuit, "--quiet"})
-                .exit_code,
-            0);
+  find_copy_circuit("1", circuit);
   const json found = json::parse(read_file(circuit));
   const std::vector<std::string> draw = {"heads", "openwork-8m", "--task", "copy",  "--prompts",
                                          "1",     "--circuit",   circuit,  "--out", out};
