@@ -144,10 +144,7 @@ class StepBench {
     step();
     row.peak_megabytes = peak_megabytes([&] { step(); }, options_.device);
     const double seconds = seconds_of([&] { step(); }, options_.device, options_.steps);
-    const bool profiled = way_ == Way::kSampled && weights_.config().gate == GateKind::kIdle;
-    if (profiled && !options_.profile.empty()) {
-      profile_to(options_.profile, [&] { step(), synchronise(options_.device); });
-    }
+    if (!options_.profile.empty()) write_profile();
     const double tokens = static_cast<double>(samples_ * options_.context);
     row.tokens_per_second = tokens / seconds;
     row.teraflops = useful_operations(weights_.config(), options_) * tokens / seconds / 1e12;
@@ -161,6 +158,14 @@ class StepBench {
     result.learn_bias = true;
     result.lora = lora_options(options);
     return result;
+  }
+
+  // The steps people compare: dense, and with sampled idle gates.
+  void write_profile() {
+    const bool idle = way_ == Way::kSampled && weights_.config().gate == GateKind::kIdle;
+    if (!idle && way_ != Way::kDense) return;
+    profile_to(options_.profile / (idle ? "idle.json" : "dense.json"),
+               [&] { step(), synchronise(options_.device); });
   }
 
   void step() {

@@ -23,7 +23,8 @@ struct TrainBenchOptions {
   std::optional<int64_t> lora;         // a rank: only low-rank changes are trained
   std::vector<std::string> lora_full;  // but of these modules whole weights
   uint64_t seed = 0;
-  std::filesystem::path profile;  // where given: a trace of one step with sampled idle gates
+  std::filesystem::path
+      profile;  // a folder, where given: traces of a dense step and of one with sampled idle gates
 };
 
 struct TrainBenchRow {

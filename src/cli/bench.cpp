@@ -157,8 +157,8 @@ void add_bench_verb(CLI::App& app) {
       ->type_name("NAME,...")
       ->needs("--lora");
   verb->add_option("--profile", options->settings.profile,
-                   "write a trace of one gated step, for chrome://tracing (train)")
-      ->type_name("FILE");
+                   "write traces of one dense and one gated step into DIR, for chrome://tracing (train)")
+      ->type_name("DIR");
   add_common_options(*verb, options->common);
   verb->footer(
       "Examples:\n"

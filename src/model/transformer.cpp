@@ -17,7 +17,6 @@
 #include "model/rotary.h"
 #include "ops/few_rows.h"
 #include "ops/fused.h"
-#include "ops/rowwise.h"
 
 namespace openwork {
 namespace {
@@ -51,11 +50,10 @@ void check_overflow(const Tensor& numbers, const char* where) {
              where, "use --dtype fp32, or check the weights");
 }
 
-Tensor rms_normalise(const Tensor& x, const Tensor& weight, double epsilon) {
-  const bool graded = at::GradMode::is_enabled() && weight.defined() && weight.requires_grad();
-  const bool alike = !weight.defined() || weight.scalar_type() == x.scalar_type();
-  if (alike && !graded && is_rowwise(x)) return rms_norm_rows(x, weight, epsilon);
-  return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
+std::vector<Tensor> apply_together(const Tensor& x, std::initializer_list<const Linear*> layers) {
+  std::vector<LinearWeights> weights;
+  for (const Linear* layer : layers) weights.push_back(*layer);
+  return linear_together(x, weights);
 }
 
 // Finds parameters by the part they play, and hands out undefined tensors for those a model has not.
@@ -77,7 +75,7 @@ class ParameterFinder {
   Tensor bias(Role role, int64_t layer = -1) const { return find(role, layer, true); }
   Norm norm(Role role, int64_t layer = -1) const { return {weight(role, layer), bias(role, layer)}; }
   Linear linear(Role role, int64_t layer) const {
-    return {weight(role, layer), bias(role, layer), transposed_};
+    return {{.weight = weight(role, layer), .bias = bias(role, layer), .transposed = transposed_}};
   }
 
  private:
@@ -160,7 +158,8 @@ struct Transformer::Whole {
 };
 
 Tensor Linear::operator()(const Tensor& x) const {
-  return few_rows_linear(x, matrix(), bias);
+  if (!at::GradMode::is_enabled()) return few_rows_linear(x, matrix(), bias);
+  return linear_together(x, {*this})[0];
 }
 
 Transformer::Transformer(ModelConfig config, NamedTensors parameters)
@@ -195,6 +194,14 @@ void refuse_overflow(bool on) {
 
 void Transformer::require_grad(bool on) {
   for (auto& [name, tensor] : parameters_) tensor.set_requires_grad(on);
+}
+
+void Transformer::add_to_grads() {
+  for (Layer& layer : layers_) {
+    for (Linear* linear : {&layer.qkv, &layer.query, &layer.key, &layer.value, &layer.attention_output,
+                           &layer.gate, &layer.up, &layer.down})
+      linear->adds_to_grad = true;
+  }
 }
 
 Tensor Transformer::forward(const Tensor& ids, const ForwardOptions& options) const {
@@ -254,10 +261,11 @@ Tensor Transformer::make_logits(const Tensor& normal) const {
 
 Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass,
                               int64_t output_from) const {
-  const Tensor x = tap(pass.options.taps, Site::kResidPre, index, input);
-  Tensor z;
+  Tensor x = tap(pass.options.taps, Site::kResidPre, index, input), z;
   if (!pass.layer(index).pruned.empty()) {
-    z = gather_heads(x, index, pass, output_from);
+    const NormedSum read = read_stream(Block::kAttention, x, {}, index, pass);
+    z = gather_heads(read.normal, index, pass, output_from);
+    x = read.sum;
   } else if (pass.options.gate_totals && config_.gate != GateKind::kNone) {
     pass.options.gate_totals->add_without_heads(x, config_.heads);
   }
@@ -271,7 +279,8 @@ Tensor Transformer::finish_layer(const Tensor& x, const Tensor& z, int64_t index
 
 Tensor Transformer::mlp_output(const Tensor& x, int64_t index) const {
   const ForwardOptions options;
-  return run_mlp(x, index, Pass{options, layers_});
+  const Pass pass{options, layers_};
+  return run_mlp(read_stream(Block::kMlp, x, {}, index, pass).normal, index, pass);
 }
 
 Tensor Transformer::apply_norm(const Norm& norm, const Tensor& x) const {
@@ -280,34 +289,45 @@ Tensor Transformer::apply_norm(const Norm& norm, const Tensor& x) const {
 
 // What attention and the MLP add to the stream x, once the heads have gathered z.
 Tensor Transformer::add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const {
-  const Taps* taps = pass.options.taps;
+  const Tensor attention = attention_added(z, index, pass);
   Tensor out;
   if (config_.parallel_residual) {
-    out = add_attention(x, z, index, pass) + run_mlp(x, index, pass);
+    const NormedSum read = read_stream(Block::kMlp, x, {}, index, pass);
+    out = (attention.defined() ? read.sum + attention : read.sum) + run_mlp(read.normal, index, pass);
   } else {
-    const Tensor middle = tap(taps, Site::kResidMid, index, add_attention(x, z, index, pass));
-    out = middle + run_mlp(middle, index, pass);
+    const NormedSum read = read_stream(Block::kMlp, x, attention, index, pass);
+    out = read.sum + run_mlp(read.normal, index, pass);
   }
-  return tap(taps, Site::kResidPost, index, out);
+  return tap(pass.options.taps, Site::kResidPost, index, out);
 }
 
-// A layer without heads adds the bias of its output, where there is one, normed where outputs are.
-Tensor Transformer::add_attention(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const {
+// The stream x once `added`, if anything, is in it, and what a block reads of it: its norm, where norms stand before.
+NormedSum Transformer::read_stream(Block block, const Tensor& x, const Tensor& added, int64_t index,
+                                   const Pass& pass) const {
+  const Taps* taps = pass.options.taps;
   const Layer& layer = pass.layer(index);
-  if (!layer.pruned.empty()) return x + attention_out(z, index, pass);
+  const bool mlp = block == Block::kMlp, norm_before = config_.norm_placement == NormPlacement::kBefore;
+  const Norm& norm = mlp ? layer.norm2 : layer.norm1;
+  if (!taps && norm_before) return normalise_sum(x, added, row_norm(norm));
+  Tensor sum = added.defined() ? x + added : x;
+  if (mlp && !config_.parallel_residual) sum = tap(taps, Site::kResidMid, index, sum);
+  if (!norm_before) return {sum, sum};
+  return {sum, normalise(norm, sum, taps, mlp ? Site::kNorm2Scale : Site::kNorm1Scale,
+                         mlp ? Site::kNorm2Normalized : Site::kNorm1Normalized, index)};
+}
+
+// A layer without heads adds the bias of its output, where there is one, normed where outputs are; else nothing.
+Tensor Transformer::attention_added(const Tensor& z, int64_t index, const Pass& pass) const {
+  const Layer& layer = pass.layer(index);
+  if (!layer.pruned.empty()) return attention_out(z, index, pass);
   const Tensor& bias = layer.attention_output.bias;
-  if (!bias.defined()) return x;
-  return x + (config_.norm_placement == NormPlacement::kAfter ? apply_norm(layer.norm1, bias) : bias);
+  const bool normed = bias.defined() && config_.norm_placement == NormPlacement::kAfter;
+  return normed ? apply_norm(layer.norm1, bias) : bias;
 }
 
 // z [B, T - output_from, H, d]: every position is a key, those from output_from on are queries.
-Tensor Transformer::gather_heads(const Tensor& x, int64_t index, const Pass& pass,
+Tensor Transformer::gather_heads(const Tensor& input, int64_t index, const Pass& pass,
                                  int64_t output_from) const {
-  const Taps* taps = pass.options.taps;
-  const Norm& norm = pass.layer(index).norm1;
-  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
-  const Tensor input =
-      norm_before ? normalise(norm, x, taps, Site::kNorm1Scale, Site::kNorm1Normalized, index) : x;
   Heads heads = project_heads(input, index, pass);
   if (output_from > 0) heads.q = heads.q.narrow(1, output_from, heads.q.size(1) - output_from);
   return gather_values(heads, index, pass);
@@ -330,7 +350,8 @@ Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index
   const auto by_head = [&](const Tensor& x) { return x.reshape({B, T, -1, d}); };
   Tensor q, k, v;
   if (config_.qkv_layout == QkvLayout::kSeparate) {
-    q = layer.query(input), k = layer.key(input), v = layer.value(input);
+    const std::vector<Tensor> parts = apply_together(input, {&layer.query, &layer.key, &layer.value});
+    q = parts[0], k = parts[1], v = parts[2];
   } else {
     Tensor qkv = layer.qkv(input);  // [B, T, 3 H d], H the heads that are stored
     if (config_.qkv_layout == QkvLayout::kFusedPerHead) qkv = qkv.view({B, T, -1, 3 * d});
@@ -338,8 +359,10 @@ Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index
     q = parts[0], k = parts[1], v = parts[2];
   }
   if (config_.qk_norm) {
-    q = rms_normalise(q, layer.query_norm.weight, config_.norm_epsilon);
-    k = rms_normalise(k, layer.key_norm.weight, config_.norm_epsilon);
+    const auto normed = [&](const Tensor& x, const Norm& norm) {
+      return openwork::normalise(x, {norm.weight, {}, config_.norm_epsilon, /*centred=*/false});
+    };
+    q = normed(q, layer.query_norm), k = normed(k, layer.key_norm);
   }
   if (config_.clip_qkv) {
     const double limit = *config_.clip_qkv;
@@ -399,24 +422,27 @@ Tensor Transformer::write_heads(const Tensor& z, int64_t index, const Pass& pass
   return output.bias.defined() ? out + output.bias : out;
 }
 
-Tensor Transformer::run_mlp(const Tensor& x, int64_t index, const Pass& pass) const {
+Tensor Transformer::run_mlp(const Tensor& input, int64_t index, const Pass& pass) const {
   const Taps* taps = pass.options.taps;
   const Layer& layer = pass.layer(index);
-  const bool norm_before = config_.norm_placement == NormPlacement::kBefore;
-  const Tensor input =
-      norm_before ? normalise(layer.norm2, x, taps, Site::kNorm2Scale, Site::kNorm2Normalized, index) : x;
   Tensor post;
   if (config_.gated_mlp) {
-    const Tensor pre = tap(taps, Site::kMlpPre, index, layer.gate(input));
-    const Tensor linear = tap(taps, Site::kMlpPreLinear, index, layer.up(input));
+    const std::vector<Tensor> parts = apply_together(input, {&layer.gate, &layer.up});
+    const Tensor pre = tap(taps, Site::kMlpPre, index, parts[0]);
+    const Tensor linear = tap(taps, Site::kMlpPreLinear, index, parts[1]);
     post = config_.activation == Activation::kSilu ? silu_product(pre, linear)
                                                    : activate(config_.activation, pre) * linear;
   } else {
     post = activate(config_.activation, tap(taps, Site::kMlpPre, index, layer.up(input)));
   }
   Tensor out = layer.down(tap(taps, Site::kMlpPost, index, post));
-  if (!norm_before) out = normalise(layer.norm2, out, taps, Site::kNorm2Scale, Site::kNorm2Normalized, index);
+  if (config_.norm_placement == NormPlacement::kAfter)
+    out = normalise(layer.norm2, out, taps, Site::kNorm2Scale, Site::kNorm2Normalized, index);
   return tap(taps, Site::kMlpOut, index, out);
+}
+
+RowNorm Transformer::row_norm(const Norm& norm) const {
+  return {norm.weight, norm.bias, config_.norm_epsilon, config_.norm != NormKind::kRmsNorm};
 }
 
 Tensor Transformer::normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale_site,
@@ -431,10 +457,8 @@ Tensor Transformer::normalise(const Norm& norm, const Tensor& x, const Taps* tap
     out = (centred / scale).to(x.dtype());
     if (norm.weight.defined()) out = out * norm.weight;
     if (norm.bias.defined()) out = out + norm.bias;
-  } else if (config_.norm == NormKind::kRmsNorm) {
-    out = rms_normalise(x, norm.weight, config_.norm_epsilon);
   } else {
-    out = at::layer_norm(x, {x.size(-1)}, norm.weight, norm.bias, config_.norm_epsilon);
+    out = openwork::normalise(x, row_norm(norm));
   }
   return tap(taps, normal_site, layer, out);
 }

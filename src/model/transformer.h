@@ -17,16 +17,13 @@
 #include "model/attention.h"
 #include "model/config.h"
 #include "model/key_value_cache.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
 
 namespace openwork {
 
-struct Linear {
-  Tensor weight;  // [out, in], or [in, out] when transposed
-  Tensor bias;    // [out], or undefined
-  bool transposed = false;
-
+struct Linear : LinearWeights {
   Tensor operator()(const Tensor& x) const;
-  Tensor matrix() const { return transposed ? weight.t() : weight; }  // [out, in] either way
 };
 
 struct Norm {
@@ -112,6 +109,9 @@ class Transformer {
   const Tensor& unembedding_bias() const { return unembedding_bias_; }  // [V], or undefined
 
   void require_grad(bool on);
+  // For who trains the parameters by backward() and looks at nothing but their gradients: LinearWeights::adds_to_grad
+  // of every layer.
+  void add_to_grads();
   // From now on run_layers calls `wrapper` for each layer; train/recompute.h has the one there is.
   void wrap_layers(LayerWrapper wrapper) { wrapper_ = std::move(wrapper); }
 
@@ -122,16 +122,20 @@ class Transformer {
   Tensor make_logits(const Tensor& normal) const;
   Tensor run_layer(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const;
   Tensor add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const;
+  enum class Block { kAttention, kMlp };
+  NormedSum read_stream(Block block, const Tensor& x, const Tensor& added, int64_t index,
+                        const Pass& pass) const;
   struct Heads {
     Tensor q, k, v;  // [B, T, heads, d]
   };
-  Tensor gather_heads(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const;  // z
+  Tensor gather_heads(const Tensor& input, int64_t index, const Pass& pass, int64_t output_from) const;  // z
   Heads project_heads(const Tensor& input, int64_t index, const Pass& pass) const;
   Tensor gather_values(const Heads& heads, int64_t index, const Pass& pass) const;  // z [B, T, H, d]
   Tensor write_heads(const Tensor& z, int64_t index, const Pass& pass) const;       // [B, T, D]
   Tensor attention_out(const Tensor& z, int64_t index, const Pass& pass) const;     // normed after, where so
-  Tensor add_attention(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const;
-  Tensor run_mlp(const Tensor& x, int64_t index, const Pass& pass) const;
+  Tensor attention_added(const Tensor& z, int64_t index, const Pass& pass) const;   // undefined: nothing
+  Tensor run_mlp(const Tensor& input, int64_t index, const Pass& pass) const;
+  RowNorm row_norm(const Norm& norm) const;
   Tensor normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale, Site normalized,
                    int64_t layer) const;
 

@@ -116,6 +116,18 @@ struct Walk {
     return p.scalar_type() == logits.scalar_type() ? p : logits.copy_(p);
   }
 
+  // sum += a b. A GPU's products of bfloat16 and float16 end in float32 and are added up there; elsewhere a product is
+  // rounded first.
+  static void add_product(Tensor sum, const Tensor& a, const Tensor& b) {
+    if (b.scalar_type() == sum.scalar_type()) {
+      sum.addmm_(a, b);
+    } else if (b.is_cuda()) {
+      at::addmm_out(sum, sum, a, b, sum.scalar_type());
+    } else {
+      sum.add_(at::mm(a, b));
+    }
+  }
+
   void add_gradients(const Tensor& x, const Tensor& slopes, int64_t from) {
     if (for_hidden) multiply_slopes(grad_hidden.narrow(0, from, x.size(0)), slopes, unembedding.weight);
     if (for_bias) grad_bias.add_(slopes.sum(0, false, wide()));
@@ -123,8 +135,7 @@ struct Walk {
     for (const auto& [first, count] : vocabulary_parts(x, slopes.size(1))) {
       Tensor part = grad_weight.narrow(0, first, count);
       const Tensor rows = slopes.narrow(1, first, count).t();
-      // A product is rounded to bfloat16 as it was when there was one; their sum over chunks is not.
-      x.scalar_type() == wide() ? part.addmm_(rows, x) : part.add_(at::mm(rows, x));
+      add_product(part, rows, x);
     }
   }
 };

@@ -16,6 +16,8 @@ void profile_to(const std::filesystem::path& file, const std::function<void()>& 
   torch::autograd::profiler::enableProfiler(settings, activities);
   work();
   const auto trace = torch::autograd::profiler::disableProfiler();
+  std::error_code ignored;  // a folder that cannot be made is a file that is not there
+  std::filesystem::create_directories(file.parent_path(), ignored);
   trace->save(file.string());
   if (!std::filesystem::exists(file))
     fail("the trace could not be written", file.string(), "choose another place");

@@ -37,6 +37,8 @@ TrainedWeights::TrainedWeights(ModelConfig config, NamedTensors start, const Wei
 
 void TrainedWeights::make_model(NamedTensors parameters) {
   model_.emplace(config_, std::move(parameters));
+  // Ranks are told by autograd when a gradient is whole, and sums of LoRA's factors are no leaves.
+  if (plan_.shards.ranks() == 1 && !options_.lora) model_->add_to_grads();
   if (options_.recompute) recompute_layers(*model_);
 }
 
@@ -208,8 +210,10 @@ void TrainedWeights::round_to_base(double share) {
 
 void TrainedWeights::zero_gradients() {
   const at::NoGradGuard no_grad;
-  gradients_.zero_();
   if (copy_gradients_.defined()) copy_gradients_.zero_();
+  // What the first pass's copies will be written over need not be cleared.
+  collects_anew_ = copy_gradients_.defined() && plan_.shards.ranks() == 1;
+  (collects_anew_ ? gates_of(gradients_) : gradients_).zero_();
 }
 
 void TrainedWeights::collect_gradients() {
@@ -219,8 +223,10 @@ void TrainedWeights::collect_gradients() {
   constexpr int64_t kPiece = int64_t{1} << 24;
   for (int64_t begin = 0; begin < copy_gradients_.numel(); begin += kPiece) {
     const int64_t count = std::min(kPiece, copy_gradients_.numel() - begin);
-    gradients_.narrow(0, begin, count).add_(copy_gradients_.narrow(0, begin, count));
+    const Tensor sum = gradients_.narrow(0, begin, count), added = copy_gradients_.narrow(0, begin, count);
+    collects_anew_ ? sum.copy_(added) : sum.add_(added);
   }
+  collects_anew_ = false;
   copy_gradients_.zero_();
 }
 

@@ -93,6 +93,7 @@ class TrainedWeights {
   std::optional<WeightRounding> rounding_;  // where there is a delta plan
   double rounded_share_ = 0;
   bool rounding_is_due_ = false;
+  bool collects_anew_ = false;      // the next pass is a step's first: its gradients are written, not added
   Tensor copies_, copy_gradients_;  // [padded], undefined in float32
   NamedTensors parameters_;         // the model's: leaves or frozen
   std::optional<Transformer> model_;

@@ -1,6 +1,8 @@
 // The small fused operators on the GPU, values and gradients, against the same ATen calls in float64.
 #include "ops/cuda_cases.h"
 #include "ops/fused.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
 #include "ops/prediction_loss.h"
 
 namespace openwork {
@@ -66,6 +68,92 @@ TEST_F(CudaFused, MultipliesBySiluAtAnyCount) {
                        tolerance_of(dtype),
                        [](const std::vector<Tensor>& in) { return silu_product(in[0], in[1]); });
     }
+  }
+}
+
+// Rows of a warp, of a block, of what no vector covers and of what no block holds.
+TEST_F(CudaFused, NormalisesRowsOfAnySize) {
+  for (const auto dtype : dtypes_) {
+    for (const int64_t d : {8, 24, 256, 576, 1024, 1032, 4096, 8192, 9000, 13}) {
+      for (const bool centred : {false, true}) {
+        const auto row = [d] { return at::randn({5, 3, d}, at::kDouble) + 0.5; };
+        const Tensor weight = at::rand({d}, at::kDouble) + 0.5, bias = at::randn({d}, at::kDouble);
+        const auto norm = [&](const std::vector<Tensor>& in, const Tensor& added) {
+          const RowNorm with{in[1], centred ? in[2] : Tensor(), 1e-3, centred};
+          return normalise_sum(in[0], added, with);
+        };
+        expect_agreement({row(), weight, bias, row()}, dtype, tolerance_of(dtype),
+                         [&](const std::vector<Tensor>& in) {
+                           const NormedSum made = norm(in, in[3]);
+                           return at::cat({made.sum, made.normal}) + 0 * in[2];
+                         });
+        expect_agreement({row(), weight, bias}, dtype, tolerance_of(dtype),
+                         [&](const std::vector<Tensor>& in) {
+                           const NormedSum made = norm(in, {});
+                           return at::cat({made.sum * 2, made.normal}) + 0 * in[2];
+                         });
+        expect_agreement({row()}, dtype, tolerance_of(dtype), [&](const std::vector<Tensor>& in) {
+          return normalise(in[0], {{}, {}, 1e-3, centred});
+        });
+        expect_agreement({row(), row()}, dtype, tolerance_of(dtype), [&](const std::vector<Tensor>& in) {
+          return normalise_sum(in[0], in[1], {{}, {}, 1e-3, centred}).sum;  // the norm is not looked at
+        });
+      }
+    }
+  }
+}
+
+TEST_F(CudaFused, NormsOfManyRowsRepeatBitForBit) {
+  const auto make = [&](at::IntArrayRef sizes) { return at::randn(sizes).to(gpu_, at::kBFloat16); };
+  const Tensor x = make({4097, 576}), added = make({4097, 576}), weight = make({576}),
+               slopes = make({4097, 576});
+  std::vector<Tensor> before;
+  for (int n = 0; n < 3; ++n) {
+    std::vector<Tensor> leaves;
+    for (const Tensor& t : {x, added, weight}) leaves.push_back(t.detach().clone().set_requires_grad(true));
+    const NormedSum made = normalise_sum(leaves[0], leaves[1], {leaves[2], {}, 1e-5, false});
+    ((made.normal * slopes).sum() + made.sum.sum()).backward();
+    std::vector<Tensor> now = {made.normal.detach(), leaves[0].grad(), leaves[2].grad()};
+    for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(now[i].equal(before[i])) << i;
+    before = now;
+  }
+}
+
+class CudaLinears : public CudaFused, public testing::WithParamInterface<at::ScalarType> {};
+
+TEST_P(CudaLinears, TogetherAgreeInBothLayouts) {
+  for (const bool transposed : {false, true}) {
+    for (const auto& [first, second] : {std::pair{24, 8}, {576, 192}, {5, 16}, {18432, 16}}) {
+      const auto weight = [&](int64_t out) {
+        return transposed ? at::randn({40, out}, at::kDouble) : at::randn({out, 40}, at::kDouble);
+      };
+      expect_agreement(
+          {at::randn({2, 33, 40}, at::kDouble), weight(first), weight(second),
+           at::randn({first}, at::kDouble)},
+          GetParam(), 2 * tolerance_of(GetParam()), [&](const std::vector<Tensor>& in) {
+            const LinearWeights one{in[1], in[3], transposed}, two{in[2], {}, transposed};
+            const auto made = linear_together(in[0], {one, two});
+            return at::cat({made[0], made[1]}, -1) + at::cat({linear_together(in[0], {one})[0], made[1]}, -1);
+          });
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Dtypes, CudaLinears, testing::Values(at::kFloat, at::kHalf, at::kBFloat16),
+                         [](const auto& dtype) { return std::string(c10::toString(dtype.param)); });
+
+TEST_F(CudaFused, LinearsAddToTheGradientsThatAreThere) {
+  for (const bool transposed : {false, true}) {
+    const auto make = [&](at::IntArrayRef sizes) { return at::randn(sizes).to(gpu_); };
+    const Tensor x = make({7, 24}), slopes = make({7, 16}),
+                 start = transposed ? make({24, 16}) : make({16, 24});
+    Tensor weight = make(start.sizes()).set_requires_grad(true);
+    weight.mutable_grad() = start.clone();
+    const Tensor sum = weight.grad();
+    for (int pass = 0; pass < 2; ++pass)
+      (linear_together(x, {{weight, {}, transposed, true}})[0] * slopes).sum().backward();
+    const Tensor product = transposed ? x.t().mm(slopes) : slopes.t().mm(x);
+    EXPECT_TRUE(sum.is_same(weight.grad()));
+    EXPECT_LE((sum - start - 2 * product).abs().max().item<double>(), 1e-4);
   }
 }
 

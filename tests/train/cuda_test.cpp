@@ -1,7 +1,13 @@
-// Ranks on a GPU; skips where there is none. Everything happens in child processes, which CUDA wants fresh.
+// Training and ranks on a GPU; skips where there is none. Everything happens in child processes, which CUDA wants fresh.
 #include <gmock/gmock.h>
 
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "model/architecture.h"
 #include "ops/gated_attention.h"
+#include "train/initialise.h"
+#include "train/loss.h"
 #include "train/memory.h"
 #include "train/nccl.h"
 #include "train/rank_processes.h"
@@ -40,6 +46,62 @@ TEST(RanksOnGpu, ThatShareOneAddUpOverGloo) {
             pieces.narrow(0, 1000, 1000).eq(1).all().item<bool>();
     right = right && x.eq(3).all().item<bool>() && first.eq(1).all().item<bool>();
     return right && std::string_view(ranks.transport()) == "gloo" ? 0 : 1;
+  }));
+}
+
+nlohmann::json small_shape(const std::string& kind) {
+  if (kind == "gpt2")
+    return {{"model_type", "gpt2"}, {"n_layer", 2},      {"n_head", 2},
+            {"n_embd", 64},         {"n_positions", 64}, {"vocab_size", 83}};
+  return {{"model_type", kind},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", kind == "llama" ? 2 : 4},
+          {"hidden_size", 64},
+          {"intermediate_size", 96},
+          {"max_position_embeddings", 64},
+          {"vocab_size", 83},
+          {"tie_word_embeddings", true}};
+}
+
+// The gradients of a step of two passes, where the kernels add up: in the leaves' own gradients, and in bfloat16 first.
+Tensor step_gradients(const Transformer& start, const at::Device& device, at::ScalarType dtype,
+                      const Tensor& tokens) {
+  WeightOptions options;
+  options.device = device, options.dtype = dtype, options.learn_bias = true;
+  TrainedWeights weights(start.config(), start.parameters(), options);
+  for (int step = 0; step < 2; ++step) {  // the second finds what the first has left
+    weights.zero_gradients();
+    for (const Tensor& part : tokens.to(device).split(2)) {
+      const Tensor lambda = at::ones({}, at::TensorOptions().dtype(at::kDouble).device(device));
+      compute_pass_loss(weights.pass_model(), nullptr, part, {}, lambda, {}, {}, nullptr).loss.backward();
+      weights.collect_gradients();
+    }
+  }
+  return weights.gradients().cpu();
+}
+
+TEST(TrainingOnGpu, GradientsOfAStepAreTheCpus) {
+  expect_all_right(run_ranks(1, [](Ranks&) {
+    if (!has_gpu()) return kNoGpu;
+    at::manual_seed(5);
+    for (const std::string kind : {"gpt2", "llama", "olmo", "olmo2"}) {
+      ModelConfig config = read_model_config(small_shape(kind), kind);
+      config.gate = GateKind::kIdle;
+      const Transformer start = draw_model(config, 3);
+      const Tensor tokens = at::randint(83, {4, 49}, at::kLong),
+                   wanted = step_gradients(start, at::kCPU, at::kFloat, tokens);
+      const auto error = [&](at::ScalarType dtype) {
+        const Tensor seen = step_gradients(start, at::Device(at::kCUDA, 0), dtype, tokens);
+        return ((seen - wanted).norm() / wanted.norm()).item<double>();
+      };
+      const double single = error(at::kFloat), half = error(at::kBFloat16);
+      if (!(single <= 1e-4 && half <= 0.05)) {
+        fmt::print(stderr, "{}: {} in float32, {} in bfloat16\n", kind, single, half);
+        return 1;
+      }
+    }
+    return 0;
   }));
 }
 

@@ -193,11 +193,15 @@ bool whole_rows(const CrossEntropy& a, size_t element_bytes) {
 }  // namespace
 
 cudaError_t launch_rotation(const Rotation& a, cudaStream_t stream) {
-  bool whole = a.half % 4 == 0 && a.d % 4 == 0;
-  for (int64_t stride : {a.batch_stride, a.token_stride, a.head_stride}) whole &= stride % 4 == 0;
-  for (const void* pointer : {a.x, a.cosine, a.sine, static_cast<const void*>(a.out)})
-    whole &= aligned(pointer, 16);
-  return whole ? launch_rotation_of<4>(a, stream) : launch_rotation_of<1>(a, stream);
+  const auto whole = [&](int count) {
+    bool result = a.half % count == 0 && a.d % count == 0;
+    for (int64_t stride : {a.batch_stride, a.token_stride, a.head_stride}) result &= stride % count == 0;
+    for (const void* pointer : {a.x, a.cosine, a.sine, static_cast<const void*>(a.out)})
+      result &= aligned(pointer, 16);
+    return result;
+  };
+  if (a.element != Element::kFloat32 && whole(8)) return launch_rotation_of<8>(a, stream);
+  return whole(4) ? launch_rotation_of<4>(a, stream) : launch_rotation_of<1>(a, stream);
 }
 
 cudaError_t launch_silu_product(const SiluProduct& a, cudaStream_t stream) {

@@ -12,4 +12,6 @@ inline constexpr int kShortCache = 2048;
 // So many blocks has a grid in its second and third direction.
 inline constexpr int kMostOfGrid = 65535;
 
+inline constexpr int kMostNormBytes = 1 << 14;  // of a row that a norm's kernels take
+
 }  // namespace openwork::cuda

@@ -1,0 +1,106 @@
+#include "ops/norm.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "ops/cuda/limits.h"
+#include "ops/fused_kernels.h"
+#include "ops/rowwise.h"
+
+namespace openwork {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using MaybeTensor = std::optional<Tensor>;
+
+MaybeTensor maybe(const Tensor& x) {
+  return x.defined() ? MaybeTensor(x) : std::nullopt;
+}
+
+struct NormaliseSum : torch::autograd::Function<NormaliseSum> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const MaybeTensor& added,
+                               const MaybeTensor& weight, const MaybeTensor& bias, double epsilon,
+                               bool centred) {
+    static const auto kernel = find_kernel<std::tuple<Tensor, Tensor, Tensor, Tensor>(
+        const Tensor&, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, double, bool)>(
+        "openwork::normalise_rows");
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const auto [made, normal, mean, scale] = kernel.call(x, added, weight, bias, epsilon, centred);
+    const Tensor& sum = added ? made : x;
+    context->save_for_backward({sum, mean, scale, weight.value_or(Tensor())});
+    context->saved_data["added"] = added.has_value();
+    context->saved_data["centred"] = centred;
+    context->saved_data["for_weight"] = weight && weight->requires_grad();
+    context->saved_data["for_bias"] = bias && bias->requires_grad();
+    context->set_materialize_grads(false);
+    return {sum, normal};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    static const auto kernel = find_kernel<std::tuple<Tensor, Tensor, Tensor>(
+        const Tensor&, const MaybeTensor&, const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&,
+        bool, bool, bool)>("openwork::normalise_rows_backward");
+    const auto saved = context->get_saved_variables();
+    const auto flag = [&](const char* name) { return context->saved_data[name].toBool(); };
+    const auto result = [&](const Tensor& x, const Tensor& weight, const Tensor& bias) -> variable_list {
+      return {x, flag("added") ? x : Tensor(), weight, bias, Tensor(), Tensor()};
+    };
+    if (!grads[1].defined()) return result(grads[0], {}, {});
+    const MaybeTensor beside = grads[0].defined() ? MaybeTensor(as_whole_rows(grads[0])) : std::nullopt;
+    const auto [x, weight, bias] =
+        kernel.call(as_whole_rows(grads[1]), beside, saved[0], saved[1], saved[2], maybe(saved[3]),
+                    flag("centred"), flag("for_weight"), flag("for_bias"));
+    return result(x, flag("for_weight") ? weight : Tensor(), flag("for_bias") ? bias : Tensor());
+  }
+};
+
+bool wants_kernel(const Tensor& x, const Tensor& added, const RowNorm& norm) {
+  if (!at::GradMode::is_enabled() || !has_kernel(x)) return false;
+  const auto fits = [&](const Tensor& other) {
+    return !other.defined() || (other.scalar_type() == x.scalar_type() && has_whole_rows(other));
+  };
+  return has_whole_rows(x) && x.size(-1) * x.element_size() <= cuda::kMostNormBytes && fits(added) &&
+         fits(norm.weight) && fits(norm.bias) && (!added.defined() || added.sizes() == x.sizes());
+}
+
+Tensor normalise_plainly(const Tensor& x, const RowNorm& norm) {
+  if (norm.centred)
+    return at::layer_norm(x, {x.size(-1)}, maybe(norm.weight), maybe(norm.bias), norm.epsilon);
+  const Tensor& weight = norm.weight;
+  const bool graded = at::GradMode::is_enabled() && weight.defined() && weight.requires_grad();
+  const bool alike = !weight.defined() || weight.scalar_type() == x.scalar_type();
+  if (alike && !graded && is_rowwise(x)) return rms_norm_rows(x, weight, norm.epsilon);
+  return at::rms_norm(x, {x.size(-1)}, maybe(weight), norm.epsilon);
+}
+
+}  // namespace
+
+NormedSum normalise_sum(const Tensor& x, const Tensor& added, const RowNorm& norm) {
+  if (wants_kernel(x, added, norm)) {
+    const variable_list made = NormaliseSum::apply(x, maybe(added), maybe(norm.weight), maybe(norm.bias),
+                                                   norm.epsilon, norm.centred);
+    return {made[0], made[1]};
+  }
+  const Tensor sum = added.defined() ? x + added : x;
+  return {sum, normalise_plainly(sum, norm)};
+}
+
+Tensor normalise(const Tensor& x, const RowNorm& norm) {
+  return wants_kernel(x, {}, norm) ? normalise_sum(x, {}, norm).normal : normalise_plainly(x, norm);
+}
+
+TORCH_LIBRARY_FRAGMENT(openwork, library) {
+  library.def(
+      "normalise_rows(Tensor x, Tensor? added, Tensor? weight, Tensor? bias, float epsilon, bool centred)"
+      " -> (Tensor sum, Tensor normal, Tensor mean, Tensor scale)");
+  library.def(
+      "normalise_rows_backward(Tensor grad_normal, Tensor? grad_sum, Tensor sum, Tensor mean, Tensor scale,"
+      " Tensor? weight, bool centred, bool for_weight, bool for_bias) -> (Tensor x, Tensor weight, Tensor "
+      "bias)");
+}
+
+}  // namespace openwork
