@@ -1,4 +1,4 @@
-// How operators find the GPU's kernels (cuda/fused.cpp), which are a library of their own.
+// How operators find the GPU's kernels (cuda/fused.cpp, cuda/rows.cpp), which are a library of their own.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>

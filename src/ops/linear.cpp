@@ -51,10 +51,13 @@ struct LinearTogether : torch::autograd::Function<LinearTogether> {
                                const c10::intrusive_ptr<PlanHolder>& plan) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const size_t count = plan->layers.size();
-    variable_list saved = {x}, results;
+    // Nothing is kept for a gradient that nobody wants: not x where weights are frozen, not a weight whose x is.
+    const bool weighed =
+        std::ranges::any_of(plan->layers, [](const auto& layer) { return layer.for_weight; });
+    variable_list saved = {weighed ? x : Tensor()}, results;
     for (size_t n = 0; n < count; ++n) {
       const Tensor matrix = matrix_of(parts[n], plan->layers[n]), &bias = parts[count + n];
-      saved.push_back(parts[n]);
+      saved.push_back(plan->for_x || plan->layers[n].adds_to_grad ? parts[n] : Tensor());
       results.push_back(bias.numel() > 0 ? at::addmm(bias, x, matrix.t()) : at::mm(x, matrix.t()));
     }
     context->save_for_backward(saved);

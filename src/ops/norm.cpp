@@ -21,15 +21,22 @@ MaybeTensor maybe(const Tensor& x) {
   return x.defined() ? MaybeTensor(x) : std::nullopt;
 }
 
+// {x + added (empty where nothing is added), its norm, means, scales}
+std::tuple<Tensor, Tensor, Tensor, Tensor> call_kernel(const Tensor& x, const MaybeTensor& added,
+                                                       const MaybeTensor& weight, const MaybeTensor& bias,
+                                                       double epsilon, bool centred) {
+  static const auto kernel = find_kernel<std::tuple<Tensor, Tensor, Tensor, Tensor>(
+      const Tensor&, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, double, bool)>(
+      "openwork::normalise_rows");
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  return kernel.call(x, added, weight, bias, epsilon, centred);
+}
+
 struct NormaliseSum : torch::autograd::Function<NormaliseSum> {
   static variable_list forward(AutogradContext* context, const Tensor& x, const MaybeTensor& added,
                                const MaybeTensor& weight, const MaybeTensor& bias, double epsilon,
                                bool centred) {
-    static const auto kernel = find_kernel<std::tuple<Tensor, Tensor, Tensor, Tensor>(
-        const Tensor&, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&, double, bool)>(
-        "openwork::normalise_rows");
-    at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const auto [made, normal, mean, scale] = kernel.call(x, added, weight, bias, epsilon, centred);
+    const auto [made, normal, mean, scale] = call_kernel(x, added, weight, bias, epsilon, centred);
     const Tensor& sum = added ? made : x;
     context->save_for_backward({sum, mean, scale, weight.value_or(Tensor())});
     context->saved_data["added"] = added.has_value();
@@ -58,8 +65,11 @@ struct NormaliseSum : torch::autograd::Function<NormaliseSum> {
   }
 };
 
+// With gradients and without, so that a layer run again gives the bits of its first run; but for the few rows of a step
+// of generation, where there is nothing to save.
 bool wants_kernel(const Tensor& x, const Tensor& added, const RowNorm& norm) {
-  if (!at::GradMode::is_enabled() || !has_kernel(x)) return false;
+  constexpr int64_t kFewRows = 16;
+  if (!has_kernel(x) || (!at::GradMode::is_enabled() && x.numel() <= kFewRows * x.size(-1))) return false;
   const auto fits = [&](const Tensor& other) {
     return !other.defined() || (other.scalar_type() == x.scalar_type() && has_whole_rows(other));
   };
@@ -81,9 +91,13 @@ Tensor normalise_plainly(const Tensor& x, const RowNorm& norm) {
 
 NormedSum normalise_sum(const Tensor& x, const Tensor& added, const RowNorm& norm) {
   if (wants_kernel(x, added, norm)) {
-    const variable_list made = NormaliseSum::apply(x, maybe(added), maybe(norm.weight), maybe(norm.bias),
-                                                   norm.epsilon, norm.centred);
-    return {made[0], made[1]};
+    const MaybeTensor more = maybe(added), weight = maybe(norm.weight), bias = maybe(norm.bias);
+    if (at::GradMode::is_enabled()) {
+      const variable_list made = NormaliseSum::apply(x, more, weight, bias, norm.epsilon, norm.centred);
+      return {made[0], made[1]};
+    }
+    const auto [sum, normal, mean, scale] = call_kernel(x, more, weight, bias, norm.epsilon, norm.centred);
+    return {more ? sum : x, normal};
   }
   const Tensor sum = added.defined() ? x + added : x;
   return {sum, normalise_plainly(sum, norm)};

@@ -1,9 +1,9 @@
 // A row's norm, and the sum it is of:
 //   s = x + a        y = (s - m) / sqrt(v + e) * w + b
-// m and v are the mean and variance of s over its last dimension; of an RMS norm m is 0 and v the mean square. With
-// gradients on a GPU one kernel makes s and y, and one the gradients of both with what each row adds to those of w
-// and b, where ATen goes over memory once for the sum, once for the norm and five times back. Else ATen's calls, or on
-// the CPU for few rows a kernel (rowwise.h). First derivatives only.
+// m and v are the mean and variance of s over its last dimension; of an RMS norm m is 0 and v the mean square. On a GPU
+// one kernel makes s and y, and one the gradients of both with what each row adds to those of w and b, where ATen goes
+// over memory once for the sum, once for the norm and three times back. Else ATen's calls, or on the CPU for few rows a
+// kernel (rowwise.h). First derivatives only.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -6,7 +6,7 @@
 // N dloss/dz_n = (1 + r) P_n - 1[target] - r T_n, r = w N in the first M rows and 0 after: known as soon as
 // the logits are, and linear in what comes back to the loss. So the forward pass makes dh and dW too, and the
 // backward pass only scales them: in place, once (a second pass back is refused). First derivatives only.
-// Products are in h's dtype; sums over the vocabulary, and over chunks for dW and db, in float32 at least.
+// Products are in h's dtype (a GPU's for dW end in float32); sums over the vocabulary, and over chunks for dW and db, in float32 at least.
 #pragma once
 #include <ATen/core/Tensor.h>
 

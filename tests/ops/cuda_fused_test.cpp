@@ -103,6 +103,31 @@ TEST_F(CudaFused, NormalisesRowsOfAnySize) {
   }
 }
 
+// More rows than the blocks going back take at once.
+TEST_F(CudaFused, NormalisesManyRows) {
+  for (const auto& [rows, d] : {std::pair{3001, 576}, {1501, 4096}, {9001, 64}}) {
+    for (const bool centred : {false, true}) {
+      const auto make = [&, rows = rows, d = d] { return at::randn({rows, d}, at::kDouble) + 0.5; };
+      expect_agreement({make(), at::rand({d}, at::kDouble) + 0.5, at::randn({d}, at::kDouble), make()},
+                       at::kFloat, 1e-5, [&](const std::vector<Tensor>& in) {
+                         const NormedSum made =
+                             normalise_sum(in[0], in[3], {in[1], centred ? in[2] : Tensor(), 1e-3, centred});
+                         return at::cat({made.sum, made.normal}) + 0 * in[2];
+                       });
+    }
+  }
+}
+
+TEST_F(CudaFused, NormsAreTheSameWithoutGradients) {
+  const auto make = [&](at::IntArrayRef sizes) { return at::randn(sizes).to(gpu_, at::kBFloat16); };
+  const Tensor x = make({77, 576}).set_requires_grad(true), added = make({77, 576}), weight = make({576});
+  const NormedSum with = normalise_sum(x, added, {weight, {}, 1e-5, false});
+  const at::NoGradGuard no_grad;
+  const NormedSum without = normalise_sum(x, added, {weight, {}, 1e-5, false});
+  EXPECT_TRUE(with.sum.equal(without.sum));
+  EXPECT_TRUE(with.normal.equal(without.normal));
+}
+
 TEST_F(CudaFused, NormsOfManyRowsRepeatBitForBit) {
   const auto make = [&](at::IntArrayRef sizes) { return at::randn(sizes).to(gpu_, at::kBFloat16); };
   const Tensor x = make({4097, 576}), added = make({4097, 576}), weight = make({576}),

@@ -41,6 +41,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> normalise_rows(const Tensor& x, const
   check_rows(x, {&added, &weight, &bias}, "normalise_rows");
   TORCH_CHECK(x.size(-1) * x.element_size() <= cuda::kMostNormBytes, "normalise_rows: rows of ", x.size(-1),
               " numbers are too long");
+  TORCH_CHECK(centred || !bias, "normalise_rows: an RMS norm has no bias");
   const c10::cuda::CUDAGuard guard(x.device());
   const int64_t d = x.size(-1), rows = x.numel() / d;
   const auto floats = x.options().dtype(at::kFloat);

@@ -1,6 +1,7 @@
 // Norms of rows with the sums they are of, their gradients, and sums over rows: every number is read once and written
-// once. A row is one to eight warps' and stays in registers between the sums over it and what is made of them. Gradients of weight and bias are sums over rows: each block walks many rows and leaves its
-// own sums, and a second kernel adds those up in their order, so that the same call gives the same bits.
+// once. A row is one to eight warps' and stays in registers between the sums over it and what is made of them.
+// Gradients of weight and bias are sums over rows: each block walks many rows and leaves its own sums, and a second
+// kernel adds those up in their order, so that the same call gives the same bits.
 #include <type_traits>
 
 #include "ops/cuda/rows.h"
@@ -290,14 +291,13 @@ cudaError_t launch_norm(const Norm& a, cudaStream_t stream) {
 
 int norm_blocks(const NormBackward& a, int multiprocessors) {
   int64_t blocks = 0;
-  with_element(a.element, [&](auto e) {
-    with_wide_spread<decltype(e)>(a.d, [&](auto spread) {
-      using S = decltype(spread);
-      const int64_t wanted = (a.rows + S::kRows - 1) / S::kRows,
-                    room = int64_t{multiprocessors} * kBlocksBack<S>;
-      blocks = wanted < room ? wanted : room;
-    });
-  });
+  const auto count = [&](auto spread) {
+    using S = decltype(spread);
+    const int64_t wanted = (a.rows + S::kRows - 1) / S::kRows,
+                  room = int64_t{multiprocessors} * kBlocksBack<S>;
+    blocks = wanted < room ? wanted : room;
+  };
+  a.element == Element::kFloat32 ? with_wide_spread<float>(a.d, count) : with_wide_spread<__half>(a.d, count);
   return static_cast<int>(blocks);
 }
 
