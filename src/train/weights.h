@@ -3,10 +3,10 @@
 // checkpoints and an exchange between ranks each work on whole buffers and never on a list of tensors.
 //   [ matrices, with weight decay | norms, biases, embeddings | padding | gate biases | idle scores ]
 // The model computes with leaves that are views: of the master itself in float32, of a bfloat16 copy
-// otherwise (refresh() copies, collect_gradients() adds the copy's gradients to the float32 ones; a step's first pass
-// writes them over what was there). Gate
-// biases and idle scores are float32 always. With LoRA the flat buffer holds A and B of W + (alpha / rank) B
-// A and the parameters of modules that are trained whole; the model's other weights are frozen.
+// otherwise (refresh() copies, collect_gradients() adds the copy's gradients to the float32 ones, and writes those
+// of a step's first pass over them). Gate biases and idle scores are float32 always. With LoRA the flat buffer
+// holds A and B of W + (alpha / rank) B A and the parameters of modules that are trained whole; the model's other
+// weights are frozen.
 // Ranks share the numbers before the gates (shards.h), each with moments for its share alone. What else is
 // whole follows from what the model computes with:
 //   float32   masters and gradients are whole, since leaves are views of them; a rank's own pieces count
@@ -46,8 +46,8 @@ class TrainedWeights {
   // plan's compact form of their change since the origin, while gradients go on moving the masters.
   void round_to_base(double share);
   const NamedTensors& origin() const { return rounding_->origin(); }  // of a delta plan's changes
-  void
-  zero_gradients();  // of one rank's float32 ones the first collect_gradients() of the step makes the rest of it
+  // Of one rank with copies the float32 ones stay as they are until collect_gradients() writes over them.
+  void zero_gradients();
   void collect_gradients();                             // one rank alone, after each backward pass
   Tensor take_gradients(int64_t begin, int64_t count);  // of the copies, as float32; leaves zeros
   void release_gradients();                             // after the last step: gives their memory back

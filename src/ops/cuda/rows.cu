@@ -246,32 +246,15 @@ __global__ void column_sum_kernel(ColumnSum a) {
   a.parts[static_cast<int64_t>(blockIdx.y) * a.d + first + place] = sum;
 }
 
-template <typename E>
-int vectors_of(int d) {
-  return (d + kPerVector<E> - 1) / kPerVector<E>;  // at most 1,024: kMostNormBytes
-}
-
-// Calls `launch` with the Spread of a row of d numbers: forward a warp's where its registers have room,
-template <typename E, typename Launch>
+// Calls `launch` with the Spread of a row of d numbers: forward a warp's where its registers have room, going back with
+// few vectors to a lane, which has sums to hold beside them.
+template <typename E, bool kBack, typename Launch>
 void with_spread(int d, Launch launch) {
-  const int vectors = vectors_of<E>(d);
+  const int vectors = (d + kPerVector<E> - 1) / kPerVector<E>;  // at most 1,024: kMostNormBytes
   if (vectors <= 32) return launch(Spread<1, 1>{});
-  if (vectors <= 64) return launch(Spread<1, 2>{});
-  if (vectors <= 96) return launch(Spread<1, 3>{});
-  if (vectors <= 128) return launch(Spread<1, 4>{});
-  if (vectors <= 256) return launch(Spread<8, 1>{});
-  if (vectors <= 512) return launch(Spread<8, 2>{});
-  return launch(Spread<8, 4>{});
-}
-
-// and back with few vectors to a lane, which has sums to hold beside them.
-template <typename E, typename Launch>
-void with_wide_spread(int d, Launch launch) {
-  const int vectors = vectors_of<E>(d);
-  if (vectors <= 32) return launch(Spread<1, 1>{});
-  if (vectors <= 64) return launch(Spread<2, 1>{});
-  if (vectors <= 96) return launch(Spread<3, 1>{});
-  if (vectors <= 128) return launch(Spread<4, 1>{});
+  if (vectors <= 64) return launch(std::conditional_t<kBack, Spread<2, 1>, Spread<1, 2>>{});
+  if (vectors <= 96) return launch(std::conditional_t<kBack, Spread<3, 1>, Spread<1, 3>>{});
+  if (vectors <= 128) return launch(std::conditional_t<kBack, Spread<4, 1>, Spread<1, 4>>{});
   if (vectors <= 256) return launch(Spread<8, 1>{});
   if (vectors <= 512) return launch(Spread<8, 2>{});
   return launch(Spread<8, 4>{});
@@ -281,7 +264,7 @@ void with_wide_spread(int d, Launch launch) {
 
 cudaError_t launch_norm(const Norm& a, cudaStream_t stream) {
   return with_element(a.element, [&](auto e) {
-    with_spread<decltype(e)>(a.d, [&](auto spread) {
+    with_spread<decltype(e), false>(a.d, [&](auto spread) {
       using S = decltype(spread);
       norm_kernel<decltype(e), S>
           <<<static_cast<unsigned>((a.rows + S::kRows - 1) / S::kRows), S::kBlock, 0, stream>>>(a);
@@ -297,14 +280,15 @@ int norm_blocks(const NormBackward& a, int multiprocessors) {
                   room = int64_t{multiprocessors} * kBlocksBack<S>;
     blocks = wanted < room ? wanted : room;
   };
-  a.element == Element::kFloat32 ? with_wide_spread<float>(a.d, count) : with_wide_spread<__half>(a.d, count);
+  a.element == Element::kFloat32 ? with_spread<float, true>(a.d, count)
+                                 : with_spread<__half, true>(a.d, count);
   return static_cast<int>(blocks);
 }
 
 cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   return with_element(a.element, [&](auto e) {
     using E = decltype(e);
-    with_wide_spread<E>(a.d, [&](auto spread) {
+    with_spread<E, true>(a.d, [&](auto spread) {
       using S = decltype(spread);
       const auto kernel = a.centred ? norm_backward_kernel<E, S, true> : norm_backward_kernel<E, S, false>;
       kernel<<<static_cast<unsigned>(a.blocks), S::kBlock, 0, stream>>>(a);
