@@ -15,8 +15,8 @@ class CudaGatedAttention : public OnGpu {
     return run_operator(of, inputs.to(gpu_));
   }
 
-  // Results within `tolerance` of the float64 reference of the same inputs, and (low precision) within twice
-  // the error that the reference itself makes when it runs in that precision.
+  // Results within `tolerance` of the float64 reference of the same inputs, and (low precision) within two and a half
+  // times the error that the reference itself makes when it runs in that precision.
   void expect_close(const AttentionCase& of, const AttentionInputs& inputs, double tolerance) const {
     const auto wanted = named_results(run_reference(of, inputs.to(at::kDouble)));
     const AttentionGradients seen = run_on_gpu(of, inputs);
@@ -27,7 +27,7 @@ class CudaGatedAttention : public OnGpu {
       const double error = relative_error(results[n].value, wanted[n].value);
       EXPECT_LE(error, tolerance) << describe(of) << ": " << results[n].name;
       if (rough.empty()) continue;
-      const double yardstick = 2 * relative_error(rough[n].value, wanted[n].value) + 2e-3 * of.sharpness;
+      const double yardstick = 2.5 * relative_error(rough[n].value, wanted[n].value) + 2.5e-3 * of.sharpness;
       EXPECT_LE(error, yardstick) << describe(of) << ": " << results[n].name
                                   << ", by the plain form's own error";
     }

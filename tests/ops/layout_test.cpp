@@ -22,6 +22,33 @@ Philox4 draw_octet(int query, int octet) {
   return philox<kGateRounds>(kSeed, gate_counter(0, 1, query, octet, kHeads, kTokens));
 }
 
+// Every block of every head has its turn, once; no head's walk comes before a longer one of the heads it goes with, and
+// these are parties of about the same size.
+TEST(BlockTurns, TakeEveryBlockOnceAndTheLongestFirst) {
+  for (const int blocks : {1, 3, 16}) {
+    for (const int heads : {1, 2, 47, 48, 49, 96, 97, 144, 1000}) {
+      const int at_once = heads_at_once(heads), parties = (heads + at_once - 1) / at_once;
+      EXPECT_LE(at_once, kHeadsAtOnce);
+      EXPECT_GT(at_once * parties, heads - parties);
+      std::set<std::pair<int, int>> taken;
+      Turn last = {0, 0};
+      for (int index = 0; index < blocks * heads; ++index) {
+        const Turn turn = take_turn(index, blocks, heads, at_once);
+        EXPECT_TRUE(turn.head >= 0 && turn.head < heads && turn.rank >= 0 && turn.rank < blocks);
+        EXPECT_TRUE(taken.insert({turn.head, turn.rank}).second) << "taken twice";
+        if (turn.head / at_once == last.head / at_once) {
+          EXPECT_GE(turn.rank, last.rank);
+        } else {
+          EXPECT_EQ(turn.rank, 0);
+          EXPECT_EQ(turn.head / at_once, last.head / at_once + 1);
+        }
+        last = turn;
+      }
+    }
+  }
+  EXPECT_EQ(heads_at_once(0), 1);  // no heads, no division by them
+}
+
 template <Order order>
 void expect_places_of_sums_are_sums() {
   std::set<int> places;

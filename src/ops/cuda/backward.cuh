@@ -17,44 +17,50 @@ struct BackwardShape {
   static constexpr int kKeyBytes = kQueryBytes + 2 * kTileRows * static_cast<int>(sizeof(RowState));
 };
 
-template <bool kSampled, bool kGated, Path path, int kTiles>
-__device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[kTiles][4],
-                                                   float (&dA)[kTiles][4], const RowState (&state)[2],
-                                                   float c2, const RowNoise<kTiles>& noise, float weight,
-                                                   float floor, float (&G)[2]) {
-#pragma unroll
-  for (int n = 0; n < kTiles; n += 4) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-#pragma unroll
-      for (int j = 0; j < kGateKeys; ++j) {
-        float& s = S[n + j / 2][2 * r + j % 2];
-        float& ds = dA[n + j / 2][2 * r + j % 2];
-        const float x2 = fmaf(s, c2, -state[r].log_sum_exp2);
-        const float P = exp2_fast(x2);
-        const float E = gate_odds<path>(p, P, state[r].odds, x2, state[r].offset2);
-        const EdgeGradient edge = differentiate_edge<kSampled, path>(
-            p, P, E, noise.draw[n / 4][r].word[j / 2], j % 2, ds, state[r].row_term, weight, floor);
-        G[r] += edge.gate;
-        s = kGated ? edge.gated : P;
-        ds = edge.score;
-      }
-    }
-  }
+// differentiate_edge's: what weighs sigmoid' in the edges of a row.
+template <Path path>
+__device__ __forceinline__ float row_weight(float weight, const RowState& row) {
+  return path == Path::kNarrow ? weight * row.odds : weight;
 }
 
-// Queries as rows: S and dA become P, or P z where kGated, and dS in place; each row's G grows by its dg.
-template <bool kSampled, bool kGated, int kTiles>
+// What of differentiate_rows is asked for beside dS: P and the rows' G, or P z and G, or P z alone.
+enum class Wanted { kWeightsAndGates, kGatedAndGates, kGated };
+
+template <bool kSampled, Wanted wanted, Path path, int kTiles>
 __device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[kTiles][4],
                                                    float (&dA)[kTiles][4], const RowState (&state)[2],
-                                                   float c2, const RowNoise<kTiles>& noise, float weight,
-                                                   float floor, bool wide, float (&G)[2]) {
+                                                   float c2, const RowNoise<kSampled, kTiles>& noise,
+                                                   float weight, float floor, float (&G)[2]) {
+  const float row_weights[2] = {row_weight<path>(weight, state[0]), row_weight<path>(weight, state[1])};
+  noise.for_each([&](int n, int r, const Philox4& words) {
+#pragma unroll
+    for (int j = 0; j < kGateKeys; ++j) {
+      float& s = S[n + j / 2][2 * r + j % 2];
+      float& ds = dA[n + j / 2][2 * r + j % 2];
+      const float x2 = fmaf(s, c2, -state[r].log_sum_exp2);
+      const float P = exp2_fast(x2);
+      const float E = gate_odds<path>(p, P, state[r].odds, x2, state[r].offset2);
+      const EdgeGradient edge = differentiate_edge<kSampled, wanted != Wanted::kGated, path>(
+          p, P, E, words.word[j / 2], j % 2, ds, state[r].row_term, row_weights[r], floor);
+      if constexpr (wanted != Wanted::kGated) G[r] += edge.gate;
+      s = wanted == Wanted::kWeightsAndGates ? P : edge.gated;
+      ds = edge.score;
+    }
+  });
+}
+
+// Queries as rows: S and dA become P or P z, and dS, in place; where they are asked for each row's G grows by its dg.
+template <bool kSampled, Wanted wanted, int kTiles>
+__device__ __forceinline__ void differentiate_rows(const Problem& p, float (&S)[kTiles][4],
+                                                   float (&dA)[kTiles][4], const RowState (&state)[2],
+                                                   float c2, const RowNoise<kSampled, kTiles>& noise,
+                                                   float weight, float floor, bool wide, float (&G)[2]) {
   if (wide) {
-    differentiate_rows<kSampled, kGated, Path::kWide>(p, S, dA, state, c2, noise, weight, floor, G);
+    differentiate_rows<kSampled, wanted, Path::kWide>(p, S, dA, state, c2, noise, weight, floor, G);
   } else if (p.sharpness == 1.f) {
-    differentiate_rows<kSampled, kGated, Path::kNarrow>(p, S, dA, state, c2, noise, weight, floor, G);
+    differentiate_rows<kSampled, wanted, Path::kNarrow>(p, S, dA, state, c2, noise, weight, floor, G);
   } else {
-    differentiate_rows<kSampled, kGated, Path::kSharp>(p, S, dA, state, c2, noise, weight, floor, G);
+    differentiate_rows<kSampled, wanted, Path::kSharp>(p, S, dA, state, c2, noise, weight, floor, G);
   }
 }
 
@@ -89,22 +95,21 @@ __device__ __forceinline__ void mask_columns(float (&S)[kTiles][4], int first_ke
 // The words of keys 2g, 2g+1 with the lane's four queries of two neighbouring products, drawn and traded as
 // layout.h has it: word[q] is query query_to_draw(q, t)'s, key 2g in its low half.
 struct TradedNoise {
-  Philox4 draw[1];
+  Philox4 draw;
 
-  __device__ __forceinline__ TradedNoise(const Problem& p, uint64_t counter) {
+  __device__ __forceinline__ TradedNoise(const Problem& p, uint64_t counter) : draw(draw_octet(p, counter)) {
     const int rank = threadIdx.x >> 2 & 3;
-    draw_octets<1>(p, {counter}, draw);
 #pragma unroll
     for (int step = 1; step <= 2; ++step) {
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {
-        const uint32_t mine = word_to_give(draw[0].word, step, pair, rank);
-        put_word(draw[0].word, step, pair, rank, __shfl_xor_sync(kWholeWarp, mine, 4 * step));
+        const uint32_t mine = word_to_give(draw.word, step, pair, rank);
+        put_word(draw.word, step, pair, rank, __shfl_xor_sync(kWholeWarp, mine, 4 * step));
       }
     }
   }
   __device__ __forceinline__ uint32_t word(int query) const {
-    return draw[0].word[query];
+    return draw.word[query];
   }
 };
 
@@ -127,6 +132,7 @@ __device__ __forceinline__ void differentiate_columns(const Problem& p, float (&
     for (int query = 0; query < 4; ++query) {
       const int product = n + query / 2, column = query % 2;
       const RowState row = rows[product * 8 + 2 * t + column];
+      const float own_weight = row_weight<path>(weight, row);
 #pragma unroll
       for (int key = 0; key < 2; ++key) {
         float& s = S[product][2 * key + column];
@@ -134,8 +140,8 @@ __device__ __forceinline__ void differentiate_columns(const Problem& p, float (&
         const float x2 = fmaf(s, c2, -row.log_sum_exp2);
         const float P = exp2_fast(x2);
         const float E = gate_odds<path>(p, P, row.odds, x2, row.offset2);
-        const EdgeGradient edge =
-            differentiate_edge<kSampled, path>(p, P, E, words[query], key, ds, row.row_term, weight, floor);
+        const EdgeGradient edge = differentiate_edge<kSampled, false, path>(p, P, E, words[query], key, ds,
+                                                                            row.row_term, own_weight, floor);
         s = edge.gated;
         ds = edge.score;
       }

@@ -26,8 +26,9 @@ struct FusedShape {
                : "memory");
 }
 
-template <class Element, int D, bool kSampled>
+template <class Element, int D, bool kSampled, bool kOfRow>
 struct FusedBlock {
+  static constexpr Wanted kWanted = kOfRow ? Wanted::kGated : Wanted::kGatedAndGates;
   static constexpr int kTile = FusedShape<D>::kTile, kEdges = FusedShape<D>::kEdges, kTiles = kGroupRows / 8;
 
   const Backward& a;
@@ -39,7 +40,7 @@ struct FusedBlock {
   float weight = 0, floor = 0;  // of the query head: dpenalty / N; see hard_floor
   NoiseRows head_noise = {};    // of the query head
   float dk[D / 8][4] = {}, dv[D / 8][4] = {};
-  float gate_sum[2] = {0, 0};
+  float gate_sum[2] = {0, 0};  // of score
 
   __device__ __forceinline__ uint32_t q_tile(int stage) const { return shared + (2 + stage) * kTile; }
   __device__ __forceinline__ uint32_t dy_tile(int stage) const { return shared + (4 + stage) * kTile; }
@@ -74,7 +75,8 @@ struct FusedBlock {
     for (int n = 0; n < D / 8; ++n) add_four(to + n * 128, dq[n]);
   }
 
-  // next_h, next_tile: of the walk's next step, `more` where there is one; it is copied under this one's products.
+  // One step of the walk; the sums of the step before may still be under way. next_h, next_tile: of the next step, `more`
+  // where there is one; it is copied under this one's edges.
   __device__ __forceinline__ void take(int h, int tile, int stage, bool more, int next_h, int next_tile) {
     const uint64_t k = describe_tile(shared), v = describe_tile(shared + kTile);
     const uint64_t queries = describe_tile(q_tile(stage)), gradients = describe_tile(dy_tile(stage));
@@ -85,28 +87,26 @@ struct FusedBlock {
     multiply_rows<Element, D>(S, queries, k);
     multiply_rows<Element, D>(dA, gradients, v);
     commit_group();
+    const uint64_t octet = block_key / kGateKeys;
+    const RowNoise<kSampled, kTiles> noise{a.problem,
+                                           {head_noise.row(row) + octet, head_noise.row(row + 8) + octet}};
+    wait_group<0>();
+    hold(S);
+    hold(dA);
     const RowState* tile_states = states + warp * 16 + lane / 4;
     const RowState state[2] = {tile_states[0], tile_states[8]};
     const bool wide = __any_sync(kWholeWarp, fmaxf(state[0].offset2, state[1].offset2) > kWideOffset2);
+    __syncthreads();  // no warp reads the step before any more
     if (more) {
-      __syncwarp();  // all lanes have read the states that are copied over now
       load(stage ^ 1);
       load_states(next_h, next_tile);
       commit_copies();
     }
-    const uint64_t octet = block_key / kGateKeys;
-    RowNoise<kTiles> noise = draw_rows<kSampled, kTiles>(
-        a.problem, {head_noise.row(row) + octet, head_noise.row(row + 8) + octet});
-    if constexpr (kSampled) hold(noise);
-    wait_group<0>();
-    hold(S);
-    hold(dA);
     // 2. Edge by edge.
     if (block_key + kGroupRows - 1 > first_row || first_row + 16 > a.problem.T) {
       mask_scores<Order::kOctets>(S, block_key, row, a.problem.T);
     }
-    differentiate_rows<kSampled, true>(a.problem, S, dA, state, c2, noise, weight, floor, wide, gate_sum);
-    // 3. The three sums.
+    differentiate_rows<kSampled, kWanted>(a.problem, S, dA, state, c2, noise, weight, floor, wide, gate_sum);
     Fragment gated[4], ds[4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
@@ -115,25 +115,21 @@ struct FusedBlock {
     }
     store_rows(gated_tile(), gated);
     store_rows(score_tile(), ds);
+    wait_for_copies();
     show_writes();
     __syncthreads();
+    // 3. The three sums.
     float dq[D / 8][4];
     fence_group();
     multiply_columns<Element, D>(dq, ds, k, false);
     multiply_columns<Element, D>(dv, describe_tile(gated_tile()), gradients);
     multiply_columns<Element, D>(dk, describe_tile(score_tile()), queries);
-    // What was copied is shown here: after the additions below it would wait for them to be done.
-    wait_for_copies();
-    show_writes();
     wait_group<2>();
     hold(dq);
     add_queries(dq, h, first_row);
-    wait_group<0>();
-    hold(dv);
-    hold(dk);
   }
 
-  // dbias: this block's share, in the first of its parts.
+  // dbias of score: this block's share, in the first of its parts.
   __device__ __forceinline__ void store_gates(int h, float* group_sums) const {
     __syncthreads();
     const float gates = sum_over_warp(gate_sum[0] + gate_sum[1]);
@@ -149,18 +145,19 @@ struct FusedBlock {
   }
 };
 
-template <class Element, int D, bool kSampled>
-__global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
+template <class Element, int D, bool kSampled, bool kOfRow>
+__global__ void __launch_bounds__(kGroupThreads, D == 64 ? (kSampled ? 2 : 3) : 2)
     fused_kernel(const __grid_constant__ Backward a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  using Block = FusedBlock<Element, D, kSampled>;
+  using Block = FusedBlock<Element, D, kSampled, kOfRow>;
   start_next_kernel();
   extern __shared__ __align__(1024) char pointer[];
   const uint32_t shared = shared_address(pointer);
   const Problem& p = a.problem;
   const int blocks = (p.T + kGroupRows - 1) / kGroupRows;
-  const int block = blockIdx.x % blocks, head = blockIdx.x / blocks;  // the longest walks of a head first
-  const int b = head / p.key_heads, kv_head = head % p.key_heads, group = p.H / p.key_heads;
+  const Turn turn = take_turn(blockIdx.x, blocks, p.B * p.key_heads, p.key_heads_at_once);
+  const int block = turn.rank, b = turn.head / p.key_heads, kv_head = turn.head % p.key_heads;
+  const int group = p.H / p.key_heads;
   const int warp = threadIdx.x / 32, lane = threadIdx.x & 31, block_key = block * kGroupRows;
   const auto* states = reinterpret_cast<const RowState*>(pointer + 6 * Block::kTile + 2 * Block::kEdges);
   const int first_head = kv_head * group;
@@ -189,24 +186,26 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
   int stage = 0;
   wait_for_copies();
   show_writes();
+  __syncthreads();
   for (int h = first_head; h < first_head + group; ++h) {
     run.weight = penalty_weight(a, b, h);
     run.head_noise = noise_rows(p, b, h);
     run.floor = hard_floor(p, h);
     run.gate_sum[0] = run.gate_sum[1] = 0;
     for (int tile = block; tile < blocks; ++tile, stage ^= 1) {
-      __syncthreads();
       const bool last = tile + 1 == blocks, all = last && h + 1 == first_head + group;
       const int next_h = last && !all ? h + 1 : h, next_tile = all ? tile : last ? block : tile + 1;
       if (last && !all) run.start_head(next_h);
       run.take(h, tile, stage, !all, next_h, next_tile);
     }
-    run.store_gates(h, reinterpret_cast<float*>(pointer + 6 * Block::kTile));
+    wait_group<0>();
+    if constexpr (!kOfRow) run.store_gates(h, reinterpret_cast<float*>(pointer + 6 * Block::kTile));
   }
 
   // 3. Rows out, through the tiles of q and dy, which nothing reads any more. Sums have keys in kOctets
   // order: of thirty-two, a warp has the first or second four of every eight.
-  wait_for_copies();
+  hold(run.dk);
+  hold(run.dv);
   __syncthreads();
   const int g = lane >> 2, key = (g >> 1) * 4 + (g & 1);
   const int first_key = block_key + (warp >> 1) * 32 + (warp & 1) * 4;
@@ -247,9 +246,9 @@ __global__ void __launch_bounds__(256) round_kernel(const __grid_constant__ Back
     *reinterpret_cast<uint4*>(to + 8 * a.grad_q.row) = {lower[0], lower[1], lower[2], lower[3]};
 }
 
-template <class Element, int D, bool kSampled>
+template <class Element, int D, bool kSampled, bool kOfRow>
 cudaError_t launch_walk(const Backward& a, cudaStream_t stream) {
-  const auto kernel = fused_kernel<Element, D, kSampled>;
+  const auto kernel = fused_kernel<Element, D, kSampled, kOfRow>;
   constexpr int kBytes = FusedShape<D>::kBytes;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (error != cudaSuccess) return error;
@@ -261,8 +260,10 @@ template <class Element, int D>
 cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
   const int64_t pieces = static_cast<int64_t>(p.B) * p.H * count_parts(p.T) * D;
-  const cudaError_t error =
-      p.sampled ? launch_walk<Element, D, true>(a, stream) : launch_walk<Element, D, false>(a, stream);
+  const auto walk =
+      p.of_row ? (p.sampled ? launch_walk<Element, D, true, true> : launch_walk<Element, D, false, true>)
+               : (p.sampled ? launch_walk<Element, D, true, false> : launch_walk<Element, D, false, false>);
+  const cudaError_t error = walk(a, stream);
   if (error != cudaSuccess) return error;
   return launch_after(round_kernel<Element, D>, static_cast<unsigned>((pieces + 255) / 256), 256, 0, stream,
                       a);

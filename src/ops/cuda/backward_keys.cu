@@ -86,8 +86,9 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kKeyBlocks)
   extern __shared__ __align__(16) char shared[];
   const Problem& p = a.problem;
   const int blocks = (p.T + kWarps * 16 - 1) / (kWarps * 16);
-  const int block = blockIdx.x % blocks, head = blockIdx.x / blocks;  // the longest walks of a head first
-  const int b = head / p.key_heads, kv_head = head % p.key_heads, group = p.H / p.key_heads;
+  const Turn turn = take_turn(blockIdx.x, blocks, p.B * p.key_heads, p.key_heads_at_once);
+  const int block = turn.rank, b = turn.head / p.key_heads, kv_head = turn.head % p.key_heads;
+  const int group = p.H / p.key_heads;
   const int warp = threadIdx.x / 32, lane = threadIdx.x & 31, block_key = block * kWarps * 16;
 
   // 1. This warp's keys and values.

@@ -50,9 +50,10 @@ struct QueryBlock {
       multiply_by_rows<Element, D>(dA, dy, right_address<D>(v_rows, lane));
       const bool inside = first_key + kStep - 1 <= first_row && first_row + 16 <= a.problem.T;
       if (!inside) mask_scores<Order::kOctets>(S, first_key, first_row + lane / 4, a.problem.T);
-      const uint64_t octet = first_key / kGateKeys, here[2] = {counters[0] + octet, counters[1] + octet};
-      const RowNoise<kStep / 8> noise = draw_rows<kSampled, kStep / 8>(a.problem, here);
-      differentiate_rows<kSampled, false>(a.problem, S, dA, state, c2, noise, weight, floor, wide, gate_sum);
+      const uint64_t octet = first_key / kGateKeys;
+      const RowNoise<kSampled, kStep / 8> noise{a.problem, {counters[0] + octet, counters[1] + octet}};
+      differentiate_rows<kSampled, Wanted::kWeightsAndGates>(a.problem, S, dA, state, c2, noise, weight,
+                                                             floor, wide, gate_sum);
       if constexpr (walk != Walk::kGateSum) {
 #pragma unroll
         for (int n = 0; n < kStep / 8; n += 2) {
@@ -98,8 +99,8 @@ __global__ void __launch_bounds__(kWarps * 32, BackwardShape<D>::kQueryBlocks)
   extern __shared__ __align__(16) char shared[];
   const Problem& p = a.problem;
   const int blocks = (p.T + kWarps * 16 - 1) / (kWarps * 16);
-  const int block = blocks - 1 - blockIdx.x % blocks;  // the longest walks of a head first
-  const int head = blockIdx.x / blocks, b = head / p.H, h = head % p.H;
+  const Turn turn = take_turn(blockIdx.x, blocks, p.B * p.H, p.heads_at_once);
+  const int head = turn.head, block = blocks - 1 - turn.rank, b = head / p.H, h = head % p.H;
   const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
   const int kv_head = h / (p.H / p.key_heads), block_row = block * kWarps * 16;
 

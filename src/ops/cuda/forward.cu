@@ -76,25 +76,23 @@ struct ForwardBlock {
   }
 
   __device__ __forceinline__ void take_gated(int first_key, uint32_t place) {
-    float p[kTiles][4], opened[kTiles / 2];
+    float p[kTiles][4];
     PlainSums sums;
     score(p, first_key, place);
     const uint64_t octet = first_key / kGateKeys;
-    const uint64_t here[2] = {counters[0] + octet, counters[1] + octet};
     bool narrow;
     if constexpr (kOfRow) {
       narrow = !wide;
-      if (narrow) exponentiate(p, rows.m2, c2, sums);
     } else {
       narrow = make_probabilities(rows, p, c2, bias2, first_key == 0, sums,
                                   [&](float(&S)[kTiles][4]) { score(S, first_key, place); });
     }
-    const RowNoise<kTiles> noise = draw_rows<kSampled, kTiles>(a.problem, here);
-    gate_step<kSampled>(a.problem, rows, p, opened, c2, noise, narrow, NoSlopes{});
+    const RowNoise<kSampled, kTiles> noise{a.problem, {counters[0] + octet, counters[1] + octet}};
+    const auto gates = gate_step<kSampled, kOfRow, Element>(a.problem, rows, p, c2, noise, narrow);
 #pragma unroll
     for (int n = 0; n < kTiles / 2; ++n) {
-      if (!__any_sync(kWholeWarp, opened[n] != 0)) continue;
-      multiply_by_columns<Element, D>(rows.y, pack_left<Element>(p[2 * n], p[2 * n + 1]),
+      if (!__any_sync(kWholeWarp, gates.opened[n] != 0)) continue;
+      multiply_by_columns<Element, D>(rows.y, gates.gated[n],
                                       left_address<D>(values + place, lane) + n * 16 * kPitch<D> * 2);
     }
   }
@@ -108,8 +106,8 @@ __global__ void __launch_bounds__(ForwardShape<D>::kWarps * 32, ForwardShape<D>:
   extern __shared__ __align__(16) char shared[];
   const Problem& p = a.problem;
   const int blocks = (p.T + kWarps * 16 - 1) / (kWarps * 16);
-  const int block = blocks - 1 - blockIdx.x % blocks;  // the longest walks of a head first
-  const int head = blockIdx.x / blocks, b = head / p.H, h = head % p.H;
+  const Turn turn = take_turn(blockIdx.x, blocks, p.B * p.H, p.heads_at_once);
+  const int block = blocks - 1 - turn.rank, b = turn.head / p.H, h = turn.head % p.H;
   const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
   const int kv_head = h / (p.H / p.key_heads);
 
@@ -145,7 +143,7 @@ __global__ void __launch_bounds__(ForwardShape<D>::kWarps * 32, ForwardShape<D>:
     run.walk(false, [&](int first_key, uint32_t place) { run.take_sums(first_key, place); });
     const float log_sum_exp2[2] = {log_of_sum2(run.rows, 0), log_of_sum2(run.rows, 1)};
     store_log_sum_exp(a, b, h, run.first_row, log_sum_exp2);
-    run.wide = set_reference(run.rows, p, h, log_sum_exp2);
+    run.wide = set_reference<Element>(run.rows, p, h, log_sum_exp2);
   }
   run.walk(true, [&](int first_key, uint32_t place) { run.take_gated(first_key, place); });
 

@@ -7,6 +7,12 @@ namespace openwork::cuda {
 
 inline constexpr float kSlack2 = 10.f;  // unnormalised probabilities stay below 2^kSlack2
 
+// Up to these odds P odds may stand for P (set_reference), as an Element; and what their reciprocal is held at, so that
+// a row whose odds are too small to open anything has sums of 0.
+template <class Element>
+inline constexpr float kMostOdds2 = __is_same(Element, __half) ? 14.f : kWideOffset2;
+inline constexpr float kMostFactor2 = 120.f;
+
 // What is kept of the gates' slopes for backward (RowSlopes): nothing, the sums of sigmoid', or the rows too.
 enum class Slopes { kNone, kSums, kRows };
 
@@ -19,11 +25,12 @@ struct RowSums {
   float m2[2] = {kLowest2, kLowest2};  // the reference that exponents are taken against
   float l[2] = {0, 0};                 // this lane's share of sum_j exp2(x2)
   float odds[2] = {0, 0}, offset2[2] = {kLowest2, kLowest2};  // as in gate.cuh
-  float penalty = 0, active = 0;
+  float penalty = 0;
+  int active = 0;
   float floor = kSteep;  // of hard gates; see hard_floor
 
-  __device__ __forceinline__ bool is_wide() const {
-    return __any_sync(kWholeWarp, fmaxf(offset2[0], offset2[1]) > kWideOffset2);
+  __device__ __forceinline__ bool is_wide(float most = kWideOffset2) const {
+    return __any_sync(kWholeWarp, fmaxf(offset2[0], offset2[1]) > most);
   }
   __device__ __forceinline__ void set_offsets(const float (&offset)[2]) {
 #pragma unroll
@@ -120,109 +127,123 @@ __device__ __forceinline__ float log_of_sum2(const RowSums<D, kept>& rows, int r
 }
 
 // logprob and idle: each row's log-sum-exp is its reference from here on, and offsets stay as they are. True where a
-// row of the warp is wide.
-template <int D, Slopes kept>
+// row of the warp is wide; else the offset is in the exponent, which gives P odds in place of P and with it E itself,
+// and sums over the row are divided by its odds in the end (take_odds_off).
+template <class Element, int D, Slopes kept>
 __device__ __forceinline__ bool set_reference(RowSums<D, kept>& rows, const Problem& p, int h,
                                               const float (&log_sum_exp2)[2]) {
   rows.m2[0] = log_sum_exp2[0], rows.m2[1] = log_sum_exp2[1];
   rows.set_offsets({row_offset2(p, h, rows.m2[0]), row_offset2(p, h, rows.m2[1])});
-  return rows.is_wide();
-}
-
-// sigmoid(g) of a pair, from the sum and the product of its E, added to the rows' penalty and slopes.
-template <int D, Slopes kept>
-__device__ __forceinline__ void add_penalty(RowSums<D, kept>& rows, int r, float sum, float product) {
-  if constexpr (kept == Slopes::kNone) {
-    rows.penalty = fmaf(fmaf(2.f, product, sum), reciprocal_fast(1.f + sum + product), rows.penalty);
-  } else {
-    const SigmoidSums sigmoids = add_sigmoids_and_slopes(sum, product);
-    rows.penalty += sigmoids.value;
-    rows.slope_sum[r] += sigmoids.slope;
-  }
-}
-
-// Two neighbouring edges of row r: probabilities (of wide rows: scores) become gated probabilities, and
-// `slopes` P s(1 - s) where rows of slopes are kept. Returns how many opened; `word` is the pair's noise.
-// Where gates are hard, all that is wanted of E = p * odds comes from the pair's sum and product.
-template <bool kSampled, Path path, int D, Slopes kept>
-__device__ __forceinline__ float gate_pair(const Problem& p, RowSums<D, kept>& rows, int r, float& first,
-                                           float& second, uint32_t word, float c2, float (&slopes)[2]) {
-  float z[2];
-  const float odds = rows.odds[r];
-  if constexpr (!kSampled && path == Path::kNarrow) {
-    add_penalty(rows, r, odds * (first + second), odds * odds * (first * second));
-    z[0] = open_hard(first, odds * kSteep, rows.floor);
-    z[1] = open_hard(second, odds * kSteep, rows.floor);
-  } else {
-    float x2[2] = {0, 0};
-    if constexpr (path == Path::kWide) {
-      x2[0] = fmaf(first, c2, -rows.m2[r]), x2[1] = fmaf(second, c2, -rows.m2[r]);
-      first = exp2_fast(x2[0]), second = exp2_fast(x2[1]);
-      rows.l[r] += first + second;
-    }
-    const float E[2] = {gate_odds<path>(p, first, odds, x2[0], rows.offset2[r]),
-                        gate_odds<path>(p, second, odds, x2[1], rows.offset2[r])};
-    add_penalty(rows, r, E[0] + E[1], E[0] * E[1]);
-    z[0] = open_gate<kSampled>(E[0], word, 0, rows.floor);
-    z[1] = open_gate<kSampled>(E[1], word, 1, rows.floor);
-    if constexpr (kept == Slopes::kRows) {
-      slopes[0] = first * sampled_slope(E[0], uniform_of_half(word, 0));
-      slopes[1] = second * sampled_slope(E[1], uniform_of_half(word, 1));
-    }
-  }
-  first *= z[0];
-  second *= z[1];
-  return z[0] + z[1];
-}
-
-// Where a step's P s(1 - s) go: rounded at once into left operands of a product with V, or nowhere.
-struct NoSlopes {
-  __device__ __forceinline__ void take(int, int, const float (&)[2]) {}
-};
-template <class Element, int kTiles>
-struct PackedSlopes {
-  Fragment left[kTiles / 2];
-  __device__ __forceinline__ void take(int product, int r, const float (&pair)[2]) {
-    left[product / 2].part[product % 2 * 2 + r] = pack<Element>(pair[0], pair[1]);
-  }
-};
-
-template <bool kSampled, Path path, int D, Slopes kept, int kTiles, class Taker>
-__device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D, kept>& rows,
-                                           float (&p)[kTiles][4], float (&opened)[kTiles / 2], float c2,
-                                           const RowNoise<kTiles>& noise, Taker& slopes) {
-#pragma unroll
-  for (int n = 0; n < kTiles; n += 4) {
-    opened[n / 2] = opened[n / 2 + 1] = 0;
+  const bool wide = rows.is_wide(kMostOdds2<Element>);
+  if (!wide) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-#pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        float& first = p[n + m][2 * r];
-        float& second = p[n + m][2 * r + 1];
-        float pair[2] = {0, 0};
-        opened[(n + m) / 2] += gate_pair<kSampled, path>(problem, rows, r, first, second,
-                                                         noise.draw[n / 4][r].word[m], c2, pair);
-        slopes.take(n + m, r, pair);
-      }
+      rows.m2[r] -= rows.offset2[r];
+      rows.odds[r] = 1;
     }
-    rows.active += opened[n / 2] + opened[n / 2 + 1];
+  }
+  return wide;
+}
+template <class Element, int D, Slopes kept>
+__device__ __forceinline__ float take_odds_off(const RowSums<D, kept>& rows, int r) {
+  return rows.is_wide(kMostOdds2<Element>) ? 1.f : exp2_fast(fminf(-rows.offset2[r], kMostFactor2));
+}
+
+// What gates leave of a step: left operands of products with V, of P z and, where rows of slopes are kept, of P s(1 - s);
+// and of products 2n and 2n + 1 the lane's open gates, in count_ones' bits.
+template <class Element, int kTiles, Slopes kept>
+struct GatedStep {
+  static constexpr bool kSlopes = kept == Slopes::kRows;
+  Fragment gated[kTiles / 2];
+  Fragment slopes[kSlopes ? kTiles / 2 : 1];
+  uint32_t opened[kTiles / 2] = {};
+};
+
+// Eight edges of row r, two in each of products `first` to first + 3, into their places in `step`, from their
+// probabilities, or from their scores where kFromScores; `noise` is theirs. With t = 1 / (1 + E) sigmoid(g) is E t, and its
+// slope E t^2. One thing is done for all of them before the next, so that the divisions
+// of one edge are waited for under those of others.
+template <bool kSampled, bool kFromScores, Path path, class Element, int D, Slopes kept, int kTiles>
+__device__ __forceinline__ void gate_octet(const Problem& p, RowSums<D, kept>& rows, int first, int r,
+                                           const float (&given)[kTiles][4], const Philox4& noise, float c2,
+                                           GatedStep<Element, kTiles, kept>& step) {
+  float P[kGateKeys], E[kGateKeys], z[kGateKeys], t[kGateKeys], slopes[kGateKeys];
+#pragma unroll
+  for (int e = 0; e < kGateKeys; ++e) {
+    P[e] = given[first + e / 2][2 * r + e % 2];
+    float x2 = 0;
+    if constexpr (kFromScores) {
+      x2 = fmaf(P[e], c2, -rows.m2[r]);
+      P[e] = exp2_fast(x2);
+      if constexpr (path == Path::kWide) rows.l[r] += P[e];
+    }
+    E[e] = gate_odds<path>(p, P[e], rows.odds[r], x2, rows.offset2[r]);
+    t[e] = reciprocal_fast(1.f + E[e]);
+  }
+#pragma unroll
+  for (int e = 0; e < kGateKeys; ++e) {
+    if constexpr (kSampled) {
+      const Uniform u = uniform_of_half(p, noise.word[e / 2], e % 2);
+      z[e] = open_sampled(E[e], u);
+      if constexpr (kept == Slopes::kRows) slopes[e] = sampled_share(E[e], u);
+    } else {
+      z[e] = open_hard(E[e], kSteep, rows.floor);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < kGateKeys; ++e) {
+    const float sigmoid = E[e] * t[e];
+    rows.penalty += sigmoid;
+    if constexpr (kept != Slopes::kNone) rows.slope_sum[r] = fmaf(sigmoid, t[e], rows.slope_sum[r]);
+    if constexpr (kept == Slopes::kRows) {
+      const float share = P[e] * slopes[e];
+      slopes[e] = fmaf(-share, slopes[e], share);
+    }
+    P[e] *= z[e];
+  }
+#pragma unroll
+  for (int e = 0; e < kGateKeys; e += 2) {
+    const int product = first + e / 2, part = product % 2 * 2 + r;
+    step.gated[product / 2].part[part] = pack<Element>(P[e], P[e + 1]);
+    if constexpr (kept == Slopes::kRows) {
+      step.slopes[product / 2].part[part] = pack<Element>(slopes[e], slopes[e + 1]);
+    }
+    step.opened[product / 2] += __float_as_uint(z[e]) + __float_as_uint(z[e + 1]);
   }
 }
 
-// Probabilities (where not `narrow`: scores) become gated probabilities in place; `slopes` takes what is kept
-// of every pair. opened[n] counts the lane's open gates of products 2n and 2n + 1.
-template <bool kSampled, int D, Slopes kept, int kTiles, class Taker>
-__device__ __forceinline__ void gate_step(const Problem& problem, RowSums<D, kept>& rows,
-                                          float (&p)[kTiles][4], float (&opened)[kTiles / 2], float c2,
-                                          const RowNoise<kTiles>& noise, bool narrow, Taker&& slopes) {
+template <bool kSampled, bool kFromScores, Path path, class Element, int D, Slopes kept, int kTiles>
+__device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D, kept>& rows,
+                                           const float (&p)[kTiles][4], float c2,
+                                           const RowNoise<kSampled, kTiles>& noise,
+                                           GatedStep<Element, kTiles, kept>& step) {
+  noise.for_each([&](int n, int r, const Philox4& words) {
+    gate_octet<kSampled, kFromScores, path>(problem, rows, n, r, p, words, c2, step);
+  });
+}
+
+// A step's gates, from probabilities; from scores where not `narrow`, or where the row's offset is in the exponent (kDirect,
+// see set_reference).
+template <bool kSampled, bool kDirect, class Element, int D, Slopes kept, int kTiles>
+__device__ __forceinline__ GatedStep<Element, kTiles, kept> gate_step(const Problem& problem,
+                                                                      RowSums<D, kept>& rows,
+                                                                      const float (&p)[kTiles][4], float c2,
+                                                                      const RowNoise<kSampled, kTiles>& noise,
+                                                                      bool narrow) {
+  constexpr Path kUsual = kDirect ? Path::kDirect : Path::kNarrow;
+  GatedStep<Element, kTiles, kept> step;
   if (!narrow) {
-    gate_edges<kSampled, Path::kWide>(problem, rows, p, opened, c2, noise, slopes);
+    gate_edges<kSampled, true, Path::kWide>(problem, rows, p, c2, noise, step);
   } else if (problem.sharpness == 1.f) {
-    gate_edges<kSampled, Path::kNarrow>(problem, rows, p, opened, c2, noise, slopes);
+    gate_edges<kSampled, kDirect, kUsual>(problem, rows, p, c2, noise, step);
   } else {
-    gate_edges<kSampled, Path::kSharp>(problem, rows, p, opened, c2, noise, slopes);
+    gate_edges<kSampled, kDirect, Path::kSharp>(problem, rows, p, c2, noise, step);
   }
+  uint32_t opened = 0;
+#pragma unroll
+  for (int n = 0; n < kTiles / 2; ++n) opened += step.opened[n];
+  rows.active += count_ones(opened);
+  return step;
 }
 
 __device__ __forceinline__ void store_log_sum_exp(const Forward& a, int b, int h, int first_row,
@@ -245,8 +266,10 @@ __device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D, k
   const Problem& p = a.problem;
   const int lane = threadIdx.x & 31, row = first_row + lane / 4;
   const int64_t head = static_cast<int64_t>(b) * p.H + h;
-  float factor[2] = {1, 1};
-  if constexpr (!kOfRow) {
+  float factor[2];
+  if constexpr (kOfRow) {
+    factor[0] = take_odds_off<Element>(rows, 0), factor[1] = take_odds_off<Element>(rows, 1);
+  } else {
     float log_sum_exp2[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -265,12 +288,12 @@ __device__ __forceinline__ void finish_rows(const Forward& a, const RowSums<D, k
     if (lane % 4 == 0 && row + 8 < p.T) slope_sums[row + 8] = sums[1];
   }
   if constexpr (kept == Slopes::kRows) {
-    store_sums<Element, D>(own, rows.slope_row, lane / 4, lane / 4 + 8, 1.f, 1.f,
+    store_sums<Element, D>(own, rows.slope_row, lane / 4, lane / 4 + 8, factor[0], factor[1],
                            head_of<Element>(a.slope_rows, b, h), a.slope_rows.row, first_row, p.T);
   }
   if (first_row >= p.T) return;
   const float penalty = sum_over_warp(rows.penalty);
-  const int active = sum_over_warp(static_cast<int>(rows.active));
+  const int active = sum_over_warp(rows.active);
   if (lane == 0) {
     const int64_t part = head * count_parts(p.T) + first_row / kPartRows;
     a.penalty_parts[part] = penalty;

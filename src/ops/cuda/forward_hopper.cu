@@ -4,8 +4,6 @@
 // logprob and idle find their rows' log-sum-exp done (row_sums.cu). For them it also leaves the rows' slopes where the
 // fused backward pass will want them (launch.h, RowSlopes): of sampled gates one product with V more, in which
 // P s(1 - s) stands for P z.
-#include <type_traits>
-
 #include "ops/cuda/after.cuh"
 #include "ops/cuda/forward.cuh"
 #include "ops/cuda/sizes.cuh"
@@ -27,7 +25,6 @@ struct HopperShape {
 template <class Element, int D, bool kSampled, bool kOfRow, Slopes kept>
 struct HopperGroup {
   using Shape = HopperShape<D, kept>;
-  using Taker = std::conditional_t<kept == Slopes::kRows, PackedSlopes<Element, kGroupRows / 8>, NoSlopes>;
   static constexpr int kTile = kPanelTileBytes<D>, kTiles = kGroupRows / 8;
 
   const Forward& a;
@@ -56,8 +53,8 @@ struct HopperGroup {
     const Problem& p = a.problem;
     const float* log_sum_exp = a.log_sum_exp + (static_cast<int64_t>(b) * p.H + h) * p.T;
     const int row = first_row + lane / 4, last = p.T - 1;
-    wide = set_reference(rows, p, h,
-                         {log_sum_exp[min(row, last)] * kLog2E, log_sum_exp[min(row + 8, last)] * kLog2E});
+    wide = set_reference<Element>(
+        rows, p, h, {log_sum_exp[min(row, last)] * kLog2E, log_sum_exp[min(row + 8, last)] * kLog2E});
   }
 
   // The first tile's copies are under way. Of each tile that has causal keys of this group's rows the next is copied
@@ -107,35 +104,25 @@ struct HopperGroup {
 
   template <class Meanwhile>
   __device__ __forceinline__ void take(int tile, Meanwhile meanwhile) {
-    float p[kTiles][4], opened[kTiles / 2];
-    PlainSums sums;
+    float p[kTiles][4];
     const uint64_t octet = tile * (kGroupRows / kGateKeys);
-    RowNoise<kTiles> noise;
-    score(p, tile, [&] {
-      meanwhile();
-      noise = draw_rows<kSampled, kTiles>(a.problem, {counters[0] + octet, counters[1] + octet});
-      if constexpr (kSampled) hold(noise);
-    });
+    const RowNoise<kSampled, kTiles> noise{a.problem, {counters[0] + octet, counters[1] + octet}};
+    score(p, tile, meanwhile);
     bool narrow;
     if constexpr (kOfRow) {
       narrow = !wide;
-      if (narrow) exponentiate(p, rows.m2, c2, sums);
     } else {
       narrow = normalise(p, bias2, tile);
     }
-    Taker slopes;
-    gate_step<kSampled>(a.problem, rows, p, opened, c2, noise, narrow, slopes);
+    const auto gates = gate_step<kSampled, kOfRow, Element>(a.problem, rows, p, c2, noise, narrow);
     if constexpr (!kSampled) {
-      const bool any = (opened[0] + opened[1]) + (opened[2] + opened[3]) != 0;
+      const bool any = (gates.opened[0] | gates.opened[1] | gates.opened[2] | gates.opened[3]) != 0;
       if (!any_in_group(any, 1 + group)) return;
     }
-    Fragment gated[4];
-#pragma unroll
-    for (int n = 0; n < 4; ++n) gated[n] = pack_left<Element>(p[2 * n], p[2 * n + 1]);
     fence_group();
     const uint64_t values = describe_tile(value_tile(tile & 1));
-    multiply_columns<Element, D>(rows.y, gated, values);
-    if constexpr (kept == Slopes::kRows) multiply_columns<Element, D>(rows.slope_row, slopes.left, values);
+    multiply_columns<Element, D>(rows.y, gates.gated, values);
+    if constexpr (kept == Slopes::kRows) multiply_columns<Element, D>(rows.slope_row, gates.slopes, values);
     wait_group<0>();
     hold(rows.y);
     if constexpr (kept == Slopes::kRows) hold(rows.slope_row);
@@ -152,8 +139,9 @@ __global__ void __launch_bounds__(HopperShape<D, kept>::kThreads, HopperShape<D,
   const uint32_t start = shared_address(unaligned), shared = (start + 1023) & ~1023u;
   const Problem& p = a.problem;
   const int blocks = (p.T + Shape::kRows - 1) / Shape::kRows;
-  const int block = blocks - 1 - blockIdx.x % blocks;  // the longest walks of a head first
-  const int head = blockIdx.x / blocks, b = head / p.H, h = head % p.H, kv_head = h / (p.H / p.key_heads);
+  const Turn turn = take_turn(blockIdx.x, blocks, p.B * p.H, p.heads_at_once);
+  const int block = blocks - 1 - turn.rank, b = turn.head / p.H, h = turn.head % p.H;
+  const int kv_head = h / (p.H / p.key_heads);
   const int warp = own_warp(), lane = threadIdx.x & 31;
   const int group = Shape::kGroups == 1 ? 0 : warp / 4;
 

@@ -24,6 +24,7 @@ inline constexpr float kLowest2 = -1e30f;  // a finite minus infinity
 // what all lanes know picks one, once per step of 32 or 64 keys: a sharpness of 1 pays nothing for the
 // others, and there is no kernel more to compile.
 enum class Path {
+  kDirect,  // what is given for P is P odds (forward.cuh)
   kNarrow,  // P odds
   kSharp,   // the same to the power of 2 or 4
   kWide,    // by an exponential of its own, whatever the sharpness
@@ -84,10 +85,9 @@ inline constexpr float kSteep = 0x1p60f;
 struct Uniform {
   float up, minus_down;
 };
-__device__ __forceinline__ Uniform uniform_of_half(uint32_t word, int half) {
-  constexpr uint32_t kOne = 0x69000000u;             // kSteep 2^23 as bits
+__device__ __forceinline__ Uniform uniform_of_half(const Problem& p, uint32_t word, int half) {
   constexpr float kOff = kSteep * (0x1p23f - 0.5f);  // what to take off for the bits + 1/2
-  const float up = __uint_as_float(__byte_perm(word, kOne, half ? 0x7632 : 0x7610)) - kOff;
+  const float up = __uint_as_float(__byte_perm(word, p.steep_bits, half ? 0x7632 : 0x7610)) - kOff;
   return {up, up - kSteep * 0x1p16f};
 }
 
@@ -95,6 +95,7 @@ __device__ __forceinline__ Uniform uniform_of_half(uint32_t word, int half) {
 template <Path path>
 __device__ __forceinline__ float gate_odds(const Problem& problem, float p, float odds, float x2,
                                            float offset2) {
+  if constexpr (path == Path::kDirect) return p;
   if constexpr (path == Path::kNarrow) return p * odds;
   if constexpr (path == Path::kWide) {
     return exp2_fast(fminf((x2 + offset2) * problem.sharpness, kWideOffset2));
@@ -119,100 +120,97 @@ __device__ __forceinline__ float open_sampled(float E, const Uniform& u) {
   return __saturatef(fmaf(u.up, E, u.minus_down));
 }
 // `half`: which half of the word is this edge's noise.
-template <bool kSampled>
-__device__ __forceinline__ float open_gate(float E, uint32_t word, int half, float floor) {
-  if constexpr (kSampled) return open_sampled(E, uniform_of_half(word, half));
-  return open_hard(E, kSteep, floor);
+// How many of up to 511 steps are 1, from the sum of their bits as whole numbers: 1.f is 127 * 2^23, and 383 * 127 is
+// 1 modulo 2^9.
+__device__ __forceinline__ int count_ones(uint32_t bits) {
+  return static_cast<int>((bits >> 23) * 383u & 511u);
 }
 
-// sigmoid(g) of two edges, added, from the sum and the product of their E: one division for both. And their
-// slopes sigmoid - sigmoid^2, added: of numbers x and y these are (x + y) - (x + y)^2 + 2 x y.
-struct SigmoidSums {
-  float value, slope;
-};
-__device__ __forceinline__ SigmoidSums add_sigmoids_and_slopes(float sum, float product) {
-  const float twice = product + product, divisor = reciprocal_fast(1.f + sum + product);
-  const float value = (sum + twice) * divisor;
-  return {value, fmaf(twice, divisor, fmaf(-value, value, value))};
-}
-
-// s(1 - s), the slope of a sampled gate.
-__device__ __forceinline__ float sampled_slope(float E, const Uniform& u) {
-  const float up = u.up * E, s = up * reciprocal_fast(up - u.minus_down);
-  return fmaf(-s, s, s);
+// s of a sampled gate, whose slope is s(1 - s).
+__device__ __forceinline__ float sampled_share(float E, const Uniform& u) {
+  const float up = u.up * E;
+  return up * reciprocal_fast(up - u.minus_down);
 }
 
 // What backward makes of an edge: Pz, dg, and dS without the row's own term.
 //   dg = r ([sampled] P dA s(1-s) + weight sigmoid'(g)),  weight = dpenalty / N, g and s at the sharpness r
 //   dS = P (z dA - row_term) + dg
+// With t = 1 / (1 + E) sigmoid' is E t^2. Where E = P odds all of this is P times something, and so it is made.
 struct EdgeGradient {
   float gated, gate, score;
 };
 
-template <bool kSampled, Path path>
+// row_weight: weight odds of kNarrow, else weight. kGates: dg itself is asked for.
+template <bool kSampled, bool kGates, Path path>
 __device__ __forceinline__ EdgeGradient differentiate_edge(const Problem& p, float P, float E, uint32_t word,
-                                                           int half, float dA, float row_term, float weight,
-                                                           float floor) {
-  EdgeGradient edge;
-  const float PdA = P * dA, sigmoid = E * reciprocal_fast(1.f + E);
-  float z;
-  edge.gate = weight * fmaf(-sigmoid, sigmoid, sigmoid);
+                                                           int half, float dA, float row_term,
+                                                           float row_weight, float floor) {
+  EdgeGradient edge = {};
+  const float t = reciprocal_fast(1.f + E);
+  float z, slope = 0;
   if constexpr (kSampled) {
-    const Uniform u = uniform_of_half(word, half);
-    const float up = u.up * E, s = up * reciprocal_fast(up - u.minus_down);
-    z = __saturatef(fmaf(s, kSteep, -0.5f * kSteep));
-    edge.gate = fmaf(PdA, fmaf(-s, s, s), edge.gate);
+    const Uniform u = uniform_of_half(p, word, half);
+    const float s = sampled_share(E, u);
+    z = open_sampled(E, u);
+    slope = fmaf(-s, s, s);
   } else {
     z = open_hard(E, kSteep, floor);
   }
-  if constexpr (path != Path::kNarrow) edge.gate *= p.sharpness;
   edge.gated = P * z;
-  edge.score = fmaf(-P, row_term, fmaf(PdA, z, edge.gate));
+  if constexpr (path != Path::kNarrow) {
+    edge.gate = p.sharpness * fmaf(P * dA, slope, row_weight * E * t * t);
+    edge.score = fmaf(P, fmaf(z, dA, -row_term), edge.gate);
+  } else if constexpr (kGates) {
+    const float gate = fmaf(dA, slope, row_weight * t * t);
+    edge.gate = P * gate;
+    edge.score = P * (fmaf(z, dA, gate) - row_term);
+  } else {
+    edge.score = P * fmaf(z, dA, fmaf(row_weight * t, t, fmaf(dA, slope, -row_term)));
+  }
   return edge;
 }
 
-// The words of an octet of keys: base/philox.h's function with its round keys from constant memory. Of
-// several rows at once, round by round, so that one draw's multiplications fill the waits of another's.
-template <int kRows>
-__device__ __forceinline__ void draw_octets(const Problem& p, const uint64_t (&counters)[kRows],
-                                            Philox4 (&draws)[kRows]) {
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    draws[r] = {{static_cast<uint32_t>(counters[r]), static_cast<uint32_t>(counters[r] >> 32), 0, 0}};
-  }
+// The words of an octet of keys: base/philox.h's function with its round keys from constant memory.
+__device__ __forceinline__ Philox4 draw_octet(const Problem& p, uint64_t counter) {
+  Philox4 draw = {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}};
+  uint32_t(&c)[4] = draw.word;
 #pragma unroll
   for (int round = 0; round < kGateRounds; ++round) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      uint32_t(&c)[4] = draws[r].word;
-      const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c[0];
-      const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c[2];
-      c[0] = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ p.round_keys[2 * round];
-      c[2] = static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ p.round_keys[2 * round + 1];
-      c[1] = static_cast<uint32_t>(p1);
-      c[3] = static_cast<uint32_t>(p0);
-    }
+    const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c[0];
+    const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c[2];
+    c[0] = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ p.round_keys[2 * round];
+    c[2] = static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ p.round_keys[2 * round + 1];
+    c[1] = static_cast<uint32_t>(p1);
+    c[3] = static_cast<uint32_t>(p0);
   }
+  return draw;
 }
 
-// The noise of a lane's two rows over kTiles products (kOctets order); counters[r]: of row r's first octet there.
-template <int kTiles>
+// The noise of a lane's two rows in a step of kTiles products (kOctets order); counters[r]: of row r's first octet there.
+// for_each calls take(n, r, noise) for row r's octet of products n to n + 3, with the next one's drawn beside: wide
+// multiplications and an edge's arithmetic take turns.
+template <bool kSampled, int kTiles>
 struct RowNoise {
   static_assert(kTiles % 4 == 0, "a lane's octet of keys takes four products");
-  Philox4 draw[kTiles / 4][2];
-};
-template <bool kSampled, int kTiles>
-__device__ __forceinline__ RowNoise<kTiles> draw_rows(const Problem& p, const uint64_t (&counters)[2]) {
-  RowNoise<kTiles> noise = {};
-  if constexpr (kSampled) {
+  const Problem& p;
+  uint64_t counters[2];
+
+  __device__ __forceinline__ Philox4 draw(int n, int r) const {
+    if constexpr (!kSampled) return {};
+    return draw_octet(p, counters[r] + octet_of_lane(n, threadIdx.x & 3));
+  }
+  template <class Take>
+  __device__ __forceinline__ void for_each(Take take) const {
+    Philox4 own = draw(0, 0);
 #pragma unroll
-    for (int n = 0; n < kTiles; n += 4) {
-      const uint64_t octet = octet_of_lane(n, threadIdx.x & 3);
-      draw_octets<2>(p, {counters[0] + octet, counters[1] + octet}, noise.draw[n / 4]);
+    for (int octet = 0; octet < kTiles / 2; ++octet) {
+      Philox4 next = {};
+      if (octet + 1 < kTiles / 2) next = draw((octet + 1) / 2 * 4, (octet + 1) % 2);
+      take(octet / 2 * 4, octet % 2, own);
+      own = next;
     }
   }
-  return noise;
-}
+};
 
 // Places of the uniforms: counter of a row's first octet of keys (gate_counter of base/philox.h).
 struct NoiseRows {

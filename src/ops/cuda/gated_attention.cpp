@@ -122,6 +122,8 @@ struct Call {
     problem.bias = bias.const_data_ptr<float>();
     if (idle.defined()) problem.idle = idle.const_data_ptr<float>();
     problem.q = rows_of(q), problem.k = rows_of(k), problem.v = rows_of(v);
+    problem.heads_at_once = cuda::heads_at_once(problem.B * problem.H);
+    problem.key_heads_at_once = cuda::heads_at_once(problem.B * problem.key_heads);
   }
 };
 

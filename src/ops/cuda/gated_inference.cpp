@@ -59,7 +59,7 @@ enum class Way { kShort, kLong, kTiles, kOperator };
 
 Way way_for(const Tensor& q, const Tensor& k, GateKind gate, double scale) {
   const bool half = q.scalar_type() != at::kFloat, many = q.size(2) > cuda::kFewQueries;
-  const bool sized = (q.size(3) == 64 || q.size(3) == 128) && q.size(1) <= cuda::kMostOfGrid;
+  const bool sized = q.size(3) == 64 || q.size(3) == 128;
   if (half && many && sized && static_cast<float>(scale) > 0 && compute_major(q.get_device()) == 9)
     return Way::kTiles;
   const bool is_short = k.size(2) <= cuda::kShortCache;

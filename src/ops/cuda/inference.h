@@ -17,6 +17,7 @@ struct Inference {
   const void* idle = nullptr;             // [H], where the gate is 'idle'
   const int64_t* key_of_query = nullptr;  // [H]; null: h / (H / key_heads)
   Rows q, k, v, out;
+  int heads_at_once = 1;  // take_turn's, of launch_tiled_inference
   // Between the two kernels of a long cache.
   float* scores = nullptr;         // [B, H, T, K], in units of log 2
   float* chunk_largest = nullptr;  // [B, H, T, chunks]
@@ -30,7 +31,7 @@ OPENWORK_HOST_DEVICE int count_chunks(int K) {
   return (K + kChunkKeys - 1) / kChunkKeys;
 }
 
-// Hopper alone: two-byte elements, d 64 or 128, a positive scale; any T and K, H up to kMostOfGrid.
+// Hopper alone: two-byte elements, d 64 or 128, a positive scale; any B, T and K.
 cudaError_t launch_tiled_inference(const Inference& arguments, cudaStream_t stream);
 // K up to kShortCache.
 cudaError_t launch_short_inference(const Inference& arguments, cudaStream_t stream);

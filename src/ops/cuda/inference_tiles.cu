@@ -5,6 +5,8 @@
 //   P_ij sigmoid(L - a) exp(b) > 1   that is   exp(S_ij) > exp(-b) (exp(L) + exp(a))
 // and the right side only grows while L is being summed. So the first walk, which makes L, marks the tiles in which
 // some pair of edges passes what has been summed so far; the second visits these alone.
+#include <algorithm>
+
 #include "ops/cuda/forward.cuh"
 #include "ops/cuda/inference.cuh"
 #include "ops/cuda/sizes.cuh"
@@ -308,8 +310,9 @@ __global__ void __launch_bounds__(TileShape<D>::kThreads, TileShape<D>::kBlocks)
   using Group = TileGroup<Element, D, kOfRow>;
   extern __shared__ char unaligned[];
   const uint32_t start = shared_address(unaligned), shared = (start + 1023) & ~1023u;
-  const int block = gridDim.x - 1 - blockIdx.x;  // a head's longest walks first
-  const int h = blockIdx.y, b = blockIdx.z;
+  const int blocks = (a.T + Shape::kRows - 1) / Shape::kRows;
+  const Turn turn = take_turn(blockIdx.x, blocks, a.B * a.H, a.heads_at_once);
+  const int block = blocks - 1 - turn.rank, b = turn.head / a.H, h = turn.head % a.H;
   const int kv_head = a.key_of_query ? static_cast<int>(a.key_of_query[h]) : h / (a.H / a.key_heads);
   const Place place{b, h, kv_head, block * Shape::kRows};
   const float bias = a.gated ? number_of_head<Element>(a.bias, h, a.float_gates) : INFINITY;
@@ -376,6 +379,8 @@ __global__ void __launch_bounds__(TileShape<D>::kThreads, TileShape<D>::kBlocks)
 #endif
 }
 
+constexpr unsigned kMostBlocks = 0x7FFFFFFF;  // of a grid
+
 template <class Element, int D, bool kOfRow>
 cudaError_t launch_tiles(const Inference& a, cudaStream_t stream) {
   using Shape = TileShape<D>;
@@ -383,14 +388,14 @@ cudaError_t launch_tiles(const Inference& a, cudaStream_t stream) {
   const int bytes = Shape::bytes(a.K);
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaSuccess) return error;
-  const unsigned blocks = (a.T + Shape::kRows - 1) / Shape::kRows;
+  const unsigned blocks = (a.T + Shape::kRows - 1) / Shape::kRows * a.H;  // of a sample
+  const int most = std::max(1u, kMostBlocks / blocks);                    // samples of a grid
   Inference part = a;
-  const auto skip = [](Rows& rows) {
-    rows.data = static_cast<Element*>(rows.data) + kMostOfGrid * rows.batch;
-  };
-  for (int left = a.B; left > 0; left -= kMostOfGrid) {
-    const dim3 grid(blocks, a.H, min(left, kMostOfGrid));
-    kernel<<<grid, Shape::kThreads, bytes, stream>>>(part);
+  const auto skip = [most](Rows& rows) { rows.data = static_cast<Element*>(rows.data) + most * rows.batch; };
+  for (int left = a.B; left > 0; left -= most) {
+    part.B = std::min(left, most);
+    part.heads_at_once = heads_at_once(part.B * part.H);
+    kernel<<<blocks * part.B, Shape::kThreads, bytes, stream>>>(part);
     skip(part.q), skip(part.k), skip(part.v), skip(part.out);
   }
   return cudaGetLastError();

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/philox.h"
+#include "ops/cuda/layout.h"
 #include "ops/cuda/limits.h"
 
 namespace openwork::cuda {
@@ -27,12 +28,15 @@ struct Problem {
   bool sampled = false;  // gates drawn from the seed, else hard
   uint64_t seed = 0;
   uint32_t round_keys[2 * kGateRounds] = {};  // of Philox's rounds, two each; see spread_seed
-  int64_t first = 0;                          // index of batch element 0 in the step's global batch
-  float scale = 1;                            // c
-  float sharpness = 1;                        // r: 1, 2 or 4
-  const float* bias = nullptr;                // [H]
-  const float* idle = nullptr;                // [H], where the gate is 'idle'
+  // gate.cuh's kSteep 2^23 as bits: kernels that had it as a constant would move it to a register for every edge.
+  uint32_t steep_bits = 0x69000000u;
+  int64_t first = 0;            // index of batch element 0 in the step's global batch
+  float scale = 1;              // c
+  float sharpness = 1;          // r: 1, 2 or 4
+  const float* bias = nullptr;  // [H]
+  const float* idle = nullptr;  // [H], where the gate is 'idle'
   Rows q, k, v;
+  int heads_at_once = 1, key_heads_at_once = 1;  // take_turn's, of all samples' heads
 };
 
 // The keys of Philox's rounds, made once here: kernels read them as constants instead of adding them up.
@@ -117,7 +121,7 @@ cudaError_t launch_fast_keys(const Backward& arguments, cudaStream_t stream);
 // Backward in one pass, on Hopper, for head sizes 64 and 128; dq's sums have no fixed order. logprob and idle
 // need the slopes that launch_hopper_forward left.
 cudaError_t launch_fused_backward(const Backward& arguments, cudaStream_t stream);
-// The first part of it: zeros for dq's sums, the states, and the parts of didle.
+// The first part of it: zeros for dq's sums, the states, and the parts of dbias (logprob, idle) and didle.
 cudaError_t launch_row_states(const Backward& arguments, cudaStream_t stream);
 
 // Any head size up to kLargestSize, any element, any scale; float32 arithmetic throughout.

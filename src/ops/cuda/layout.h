@@ -16,6 +16,24 @@ namespace openwork::cuda {
 
 enum class Order { kPlain, kOctets, kPairs };
 
+// Which head, and which of its `blocks` blocks, the index-th block of a grid takes: the longest walk of every head (rank 0),
+// then every head's second, and so on, so that what runs last is short. `at_once` heads are taken together; the rows of
+// many more than kHeadsAtOnce would not stay in the cache that multiprocessors share.
+struct Turn {
+  int head, rank;
+};
+inline constexpr int kHeadsAtOnce = 48;
+OPENWORK_HOST_DEVICE constexpr int heads_at_once(int heads) {
+  const int parties = (heads + kHeadsAtOnce - 1) / kHeadsAtOnce;
+  return parties == 0 ? 1 : (heads + parties - 1) / parties;
+}
+OPENWORK_HOST_DEVICE constexpr Turn take_turn(unsigned index, unsigned blocks, unsigned heads,
+                                              unsigned at_once) {
+  const unsigned first = index / (blocks * at_once) * at_once, own = index - first * blocks;
+  const unsigned together = heads - first < at_once ? heads - first : at_once;
+  return {static_cast<int>(first + own % together), static_cast<int>(own / together)};
+}
+
 // Where row `row` of a tile is stored. Bits are moved and nothing else, so that the place of a sum of rows
 // without common bits is the sum of their places.
 template <Order order>

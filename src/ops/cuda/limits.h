@@ -9,8 +9,6 @@ inline constexpr int kLargestSize = 256;  // numbers of a head, for any kernel
 inline constexpr int kFewQueries = 16;
 // Up to this many keys one kernel does it, the scores in shared memory.
 inline constexpr int kShortCache = 2048;
-// So many blocks has a grid in its second and third direction.
-inline constexpr int kMostOfGrid = 65535;
 
 inline constexpr int kMostNormBytes = 1 << 14;  // of a row that a norm's kernels take
 

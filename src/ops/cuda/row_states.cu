@@ -2,7 +2,7 @@
 // summed, and the row's state with
 //   score          D_i = dy_i . y_i
 //   logprob, idle  D_i + w_i G_i, G_i = r (dy_i . slope_row_i + dpenalty / N slope_sum_i) from what forward
-//                  left (launch.h, RowSlopes); didle is a sum of these (dbias is the walk's own)
+//                  left (launch.h, RowSlopes); dbias and didle are sums of these
 #include "ops/cuda/after.cuh"
 #include "ops/cuda/backward.cuh"
 #include "ops/cuda/sizes.cuh"
@@ -55,7 +55,7 @@ __device__ __forceinline__ RowProducts multiply_row(const Backward& a, int b, in
   return products;
 }
 
-// A warp takes the sixteen rows of a part, four at a time; where the gate is idle it leaves the part's didle.
+// A warp takes the sixteen rows of a part, four at a time; of logprob and idle it leaves the part's dbias and didle.
 template <class Element, int D, bool kSlopeRows>
 __global__ void __launch_bounds__(kThreads) row_kernel(const __grid_constant__ Backward a) {
   start_next_kernel();
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) row_kernel(const __grid_constant__ B
   if (head >= p.B * p.H) return;  // a whole warp
   const int b = head / p.H, h = head % p.H;
   const float weight = penalty_weight(a, b, h);
-  float idle = 0;
+  float bias = 0, idle = 0;
   float4* sums = reinterpret_cast<float4*>(a.query_sums + part * (kPartRows * D));
 #pragma unroll
   for (int n = 0; n < D / 8; ++n) sums[n * 32 + lane] = float4{0, 0, 0, 0};
@@ -86,10 +86,13 @@ __global__ void __launch_bounds__(kThreads) row_kernel(const __grid_constant__ B
       const float G = p.sharpness * fmaf(weight, a.slopes.sums[place], slopes);
       const GateSumWeights weights = gate_sum_weights(p, h, state.log_sum_exp2);
       state.row_term += weights.row * G;
-      if (row < p.T && lane % kLanes == 0) idle -= weights.idle * G;
+      if (row < p.T && lane % kLanes == 0) bias += G, idle -= weights.idle * G;
     }
     if (lane % kLanes == 0) a.states[place] = state;
   }
+  if (!a.slopes.sums) return;
+  bias = sum_over_warp(bias);
+  if (lane == 0) a.bias_parts[part] = bias;
   if (!a.idle_parts) return;
   idle = sum_over_warp(idle);
   if (lane == 0) a.idle_parts[part] = idle;

@@ -99,16 +99,6 @@ __device__ __forceinline__ void hold(float (&sum)[kTiles][4]) {
   }
 }
 
-// Keeps the drawing of noise before a wait, under whose products it is to be hidden.
-template <int kTiles>
-__device__ __forceinline__ void hold(RowNoise<kTiles>& noise) {
-#pragma unroll
-  for (int n = 0; n < kTiles / 4; ++n) {
-#pragma unroll
-    for (int word = 0; word < 8; ++word) asm volatile("" : "+r"(noise.draw[n][word / 4].word[word % 4]));
-  }
-}
-
 // True in all threads of a warpgroup where it is in any; `barrier` 1 to 15, one per warpgroup of the block.
 __device__ __forceinline__ bool any_in_group(bool mine, int barrier) {
   int any;
