@@ -75,8 +75,8 @@ struct FusedBlock {
     for (int n = 0; n < D / 8; ++n) add_four(to + n * 128, dq[n]);
   }
 
-  // One step of the walk; the sums of the step before may still be under way. next_h, next_tile: of the next step, `more`
-  // where there is one; it is copied under this one's edges.
+  // One step of the walk; the sums of the step before may still be under way. next_h, next_tile: of the next step,
+  // `more` where there is one; it is copied under this one's edges.
   __device__ __forceinline__ void take(int h, int tile, int stage, bool more, int next_h, int next_tile) {
     const uint64_t k = describe_tile(shared), v = describe_tile(shared + kTile);
     const uint64_t queries = describe_tile(q_tile(stage)), gradients = describe_tile(dy_tile(stage));
@@ -146,7 +146,7 @@ struct FusedBlock {
 };
 
 template <class Element, int D, bool kSampled, bool kOfRow>
-__global__ void __launch_bounds__(kGroupThreads, D == 64 ? (kSampled ? 2 : 3) : 2)
+__global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
     fused_kernel(const __grid_constant__ Backward a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Block = FusedBlock<Element, D, kSampled, kOfRow>;

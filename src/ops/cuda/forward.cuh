@@ -149,8 +149,8 @@ __device__ __forceinline__ float take_odds_off(const RowSums<D, kept>& rows, int
   return rows.is_wide(kMostOdds2<Element>) ? 1.f : exp2_fast(fminf(-rows.offset2[r], kMostFactor2));
 }
 
-// What gates leave of a step: left operands of products with V, of P z and, where rows of slopes are kept, of P s(1 - s);
-// and of products 2n and 2n + 1 the lane's open gates, in count_ones' bits.
+// What gates leave of a step: left operands of products with V, of P z and, where rows of slopes are kept, of
+// P s(1 - s); and of products 2n and 2n + 1 the lane's open gates, in count_ones' bits.
 template <class Element, int kTiles, Slopes kept>
 struct GatedStep {
   static constexpr bool kSlopes = kept == Slopes::kRows;
@@ -160,9 +160,9 @@ struct GatedStep {
 };
 
 // Eight edges of row r, two in each of products `first` to first + 3, into their places in `step`, from their
-// probabilities, or from their scores where kFromScores; `noise` is theirs. With t = 1 / (1 + E) sigmoid(g) is E t, and its
-// slope E t^2. One thing is done for all of them before the next, so that the divisions
-// of one edge are waited for under those of others.
+// probabilities, or from their scores where kFromScores; `noise` is theirs. With t = 1 / (1 + E) sigmoid(g) is E t,
+// and its slope E t^2. One thing is done for all of them before the next, so that one edge's division is waited for
+// under those of others.
 template <bool kSampled, bool kFromScores, Path path, class Element, int D, Slopes kept, int kTiles>
 __device__ __forceinline__ void gate_octet(const Problem& p, RowSums<D, kept>& rows, int first, int r,
                                            const float (&given)[kTiles][4], const Philox4& noise, float c2,
@@ -222,8 +222,8 @@ __device__ __forceinline__ void gate_edges(const Problem& problem, RowSums<D, ke
   });
 }
 
-// A step's gates, from probabilities; from scores where not `narrow`, or where the row's offset is in the exponent (kDirect,
-// see set_reference).
+// A step's gates, from probabilities; from scores where not `narrow`, or where the row's offset is in the exponent
+// (kDirect, see set_reference).
 template <bool kSampled, bool kDirect, class Element, int D, Slopes kept, int kTiles>
 __device__ __forceinline__ GatedStep<Element, kTiles, kept> gate_step(const Problem& problem,
                                                                       RowSums<D, kept>& rows,

@@ -186,9 +186,9 @@ __device__ __forceinline__ Philox4 draw_octet(const Problem& p, uint64_t counter
   return draw;
 }
 
-// The noise of a lane's two rows in a step of kTiles products (kOctets order); counters[r]: of row r's first octet there.
-// for_each calls take(n, r, noise) for row r's octet of products n to n + 3, with the next one's drawn beside: wide
-// multiplications and an edge's arithmetic take turns.
+// The noise of a lane's two rows in a step of kTiles products (kOctets order); counters[r]: of row r's first octet
+// there. for_each calls take(n, r, noise) for row r's octet of products n to n + 3, with the next one's drawn beside:
+// wide multiplications and an edge's arithmetic take turns.
 template <bool kSampled, int kTiles>
 struct RowNoise {
   static_assert(kTiles % 4 == 0, "a lane's octet of keys takes four products");

@@ -16,9 +16,9 @@ namespace openwork::cuda {
 
 enum class Order { kPlain, kOctets, kPairs };
 
-// Which head, and which of its `blocks` blocks, the index-th block of a grid takes: the longest walk of every head (rank 0),
-// then every head's second, and so on, so that what runs last is short. `at_once` heads are taken together; the rows of
-// many more than kHeadsAtOnce would not stay in the cache that multiprocessors share.
+// Which head, and which of its `blocks` blocks, the index-th block of a grid takes: the longest walk of every head
+// (rank 0), then every head's second, and so on, so that what runs last is short. `at_once` heads are taken together;
+// the rows of many more than kHeadsAtOnce would not stay in the cache that multiprocessors share.
 struct Turn {
   int head, rank;
 };
