@@ -33,7 +33,7 @@ struct PlanHolder : torch::CustomClassHolder {
 };
 
 Tensor matrix_of(const Tensor& weight, const LinearPlan& plan) {
-  return plan.transposed ? weight.t() : weight;
+  return LinearWeights{weight, /*bias=*/{}, plan.transposed}.matrix();
 }
 
 // The weight's gradient, in its own layout; undefined where it has gone where it belongs.

@@ -62,7 +62,7 @@ __device__ __forceinline__ void raise_reference(RowSums<D, kept>& rows, const fl
   rows.set_offsets({rows.m2[0] + bias2, rows.m2[1] + bias2});
 }
 
-// What is summed of a step's probabilities in a lane's two rows. They come in pairs, as gate_pair adds them again.
+// What is summed of a step's probabilities in a lane's two rows, which come in pairs.
 struct PlainSums {
   float sum[2] = {0, 0};
   __device__ __forceinline__ void start(int r, float pair) { sum[r] = pair; }
@@ -153,9 +153,8 @@ __device__ __forceinline__ float take_odds_off(const RowSums<D, kept>& rows, int
 // P s(1 - s); and of products 2n and 2n + 1 the lane's open gates, in count_ones' bits.
 template <class Element, int kTiles, Slopes kept>
 struct GatedStep {
-  static constexpr bool kSlopes = kept == Slopes::kRows;
   Fragment gated[kTiles / 2];
-  Fragment slopes[kSlopes ? kTiles / 2 : 1];
+  Fragment slopes[kept == Slopes::kRows ? kTiles / 2 : 1];
   uint32_t opened[kTiles / 2] = {};
 };
 

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "ops/arguments.h"
+#include "ops/cuda/layout.h"
 #include "ops/cuda/tensors.h"
 
 namespace openwork {

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "base/philox.h"
-#include "ops/cuda/layout.h"
 #include "ops/cuda/limits.h"
 
 namespace openwork::cuda {
