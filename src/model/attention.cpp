@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "base/philox.h"
 #include "ops/gated_attention.h"
 #include "ops/gated_inference.h"
 
@@ -135,6 +136,13 @@ bool wants_inference(const AttentionCall& call) {
 }
 
 }  // namespace
+
+GateDraw GateDraw::of_layer(int64_t layer) const {
+  GateDraw draw = *this;
+  if (seed)
+    draw.seed = static_cast<int64_t>(mix_seed(static_cast<uint64_t>(*seed), static_cast<uint64_t>(layer)));
+  return draw;
+}
 
 AttentionResult attend(const AttentionCall& call) {
   const bool tapped = wanted(call.taps, Site::kScores, call.layer) ||

@@ -17,6 +17,8 @@ struct GateDraw {
   std::optional<int64_t> seed;
   int64_t first = 0;     // index of the first prompt in the step's global batch
   double sharpness = 1;  // r: r g stands for g in noise and penalty; hard gates are the same for any r > 0
+
+  GateDraw of_layer(int64_t layer) const;  // of a pass's draw: every layer has a seed of its own
 };
 
 struct AttentionCall {

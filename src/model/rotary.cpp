@@ -110,6 +110,18 @@ RotaryTable make_rotary_table(const Rope& rope, int64_t first_position, int64_t 
   return {(angles.cos() * magnitude).to(options.dtype()), (angles.sin() * magnitude).to(options.dtype())};
 }
 
+RotaryTable RotaryTables::find(const Rope& rope, int64_t tokens, const at::TensorOptions& options) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = std::ranges::find_if(entries_, [&](const Entry& made) {
+    return made.tokens == tokens && made.options.device() == options.device() &&
+           made.options.dtype() == options.dtype();
+  });
+  if (entry != entries_.end()) return entry->table;
+  if (entries_.size() == kMost) entries_.pop_front();
+  entries_.push_back({tokens, options, make_rotary_table(rope, 0, tokens, options)});
+  return entries_.back().table;
+}
+
 Tensor rotate(const Tensor& x, const RotaryTable& table) {
   return rotate_pairs(x, table.cosine, table.sine);
 }

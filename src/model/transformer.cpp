@@ -10,13 +10,12 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/philox.h"
 #include "model/architecture.h"
 #include "model/kept_heads.h"
 #include "model/overflow.h"
-#include "model/rotary.h"
 #include "ops/few_rows.h"
 #include "ops/fused.h"
+#include "ops/split.h"
 
 namespace openwork {
 namespace {
@@ -152,6 +151,14 @@ struct Transformer::Pass {
   const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 };
 
+// What an MLP adds to the stream is left to the norm that reads it next, whose kernel adds it up on its way. Undefined
+// where nothing waits, and always where somebody looks on.
+struct Transformer::Stream {
+  Tensor x, added = {};
+
+  Tensor sum() const { return added.defined() ? x + added : x; }
+};
+
 struct Transformer::Whole {
   std::once_flag once;
   std::vector<Layer> layers;
@@ -201,7 +208,10 @@ void Transformer::add_to_grads() {
     for (Linear* linear : {&layer.qkv, &layer.query, &layer.key, &layer.value, &layer.attention_output,
                            &layer.gate, &layer.up, &layer.down})
       linear->adds_to_grad = true;
+    for (Norm* norm : {&layer.norm1, &layer.norm2, &layer.query_norm, &layer.key_norm})
+      norm->adds_to_grad = true;
   }
+  final_norm_.adds_to_grad = true;
 }
 
 Tensor Transformer::forward(const Tensor& ids, const ForwardOptions& options) const {
@@ -234,16 +244,19 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
   Pass pass{options, options.taps ? whole_layers() : layers_};
   if (config_.positions == Positions::kRotary) {
     pass.rotary = options.cache ? options.cache->rotary(config_.rope, x.size(1), x.options())
-                                : make_rotary_table(config_.rope, 0, x.size(1), x.options());
+                                : rotary_->find(config_.rope, x.size(1), x.options());
   }
   pass.turns_in_cache =
       options.cache && !options.taps && options.output_from == 0 && !at::GradMode::is_enabled();
   // A wrapper is of training passes: whoever taps, caches or cuts a pass has its layers as they are.
   const bool wrapped =
       wrapper_ && at::GradMode::is_enabled() && !options.taps && !options.cache && options.output_from == 0;
+  Stream stream{x};
   for (int64_t n = from; n < to; ++n) {
-    x = wrapped ? wrapper_(x, n, options) : run_layer(x, n, pass, n + 1 == to ? options.output_from : 0);
+    stream = wrapped ? Stream{wrapper_(stream.sum(), n, options)}
+                     : run_layer(stream, n, pass, n + 1 == to ? options.output_from : 0);
   }
+  x = stream.sum();
   if (to == config_.layers) check_overflow(x, "the last layer");
   return x;
 }
@@ -259,22 +272,25 @@ Tensor Transformer::make_logits(const Tensor& normal) const {
   return logits;
 }
 
-Tensor Transformer::run_layer(const Tensor& input, int64_t index, const Pass& pass,
-                              int64_t output_from) const {
-  Tensor x = tap(pass.options.taps, Site::kResidPre, index, input), z;
+Transformer::Stream Transformer::run_layer(const Stream& input, int64_t index, const Pass& pass,
+                                           int64_t output_from) const {
+  Tensor x, z;
   if (!pass.layer(index).pruned.empty()) {
-    const NormedSum read = read_stream(Block::kAttention, x, {}, index, pass);
+    const NormedSum read = read_stream(
+        Block::kAttention, tap(pass.options.taps, Site::kResidPre, index, input.x), input.added, index, pass);
     z = gather_heads(read.normal, index, pass, output_from);
     x = read.sum;
-  } else if (pass.options.gate_totals && config_.gate != GateKind::kNone) {
-    pass.options.gate_totals->add_without_heads(x, config_.heads);
+  } else {
+    x = tap(pass.options.taps, Site::kResidPre, index, input.sum());
+    if (pass.options.gate_totals && config_.gate != GateKind::kNone)
+      pass.options.gate_totals->add_without_heads(x, config_.heads);
   }
   return add_blocks(output_from == 0 ? x : x.narrow(1, output_from, x.size(1) - output_from), z, index, pass);
 }
 
 Tensor Transformer::finish_layer(const Tensor& x, const Tensor& z, int64_t index,
                                  const ForwardOptions& options) const {
-  return add_blocks(x, tap(options.taps, Site::kZ, index, z), index, Pass{options, whole_layers()});
+  return add_blocks(x, tap(options.taps, Site::kZ, index, z), index, Pass{options, whole_layers()}).sum();
 }
 
 Tensor Transformer::mlp_output(const Tensor& x, int64_t index) const {
@@ -288,17 +304,15 @@ Tensor Transformer::apply_norm(const Norm& norm, const Tensor& x) const {
 }
 
 // What attention and the MLP add to the stream x, once the heads have gathered z.
-Tensor Transformer::add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const {
+Transformer::Stream Transformer::add_blocks(const Tensor& x, const Tensor& z, int64_t index,
+                                            const Pass& pass) const {
   const Tensor attention = attention_added(z, index, pass);
-  Tensor out;
-  if (config_.parallel_residual) {
-    const NormedSum read = read_stream(Block::kMlp, x, {}, index, pass);
-    out = (attention.defined() ? read.sum + attention : read.sum) + run_mlp(read.normal, index, pass);
-  } else {
-    const NormedSum read = read_stream(Block::kMlp, x, attention, index, pass);
-    out = read.sum + run_mlp(read.normal, index, pass);
-  }
-  return tap(pass.options.taps, Site::kResidPost, index, out);
+  const bool parallel = config_.parallel_residual;
+  const NormedSum read = read_stream(Block::kMlp, x, parallel ? Tensor() : attention, index, pass);
+  const Stream out{parallel && attention.defined() ? read.sum + attention : read.sum,
+                   run_mlp(read.normal, index, pass)};
+  if (!pass.options.taps) return out;
+  return {tap(pass.options.taps, Site::kResidPost, index, out.sum())};
 }
 
 // The stream x once `added`, if anything, is in it, and what a block reads of it: its norm, where norms stand before.
@@ -355,12 +369,12 @@ Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index
   } else {
     Tensor qkv = layer.qkv(input);  // [B, T, 3 H d], H the heads that are stored
     if (config_.qkv_layout == QkvLayout::kFusedPerHead) qkv = qkv.view({B, T, -1, 3 * d});
-    const std::vector<Tensor> parts = qkv.chunk(3, -1);
-    q = parts[0], k = parts[1], v = parts[2];
+    std::tie(q, k, v) = std::tuple_cat(split_in_three(qkv));
   }
   if (config_.qk_norm) {
     const auto normed = [&](const Tensor& x, const Norm& norm) {
-      return openwork::normalise(x, {norm.weight, {}, config_.norm_epsilon, /*centred=*/false});
+      return openwork::normalise(
+          x, {norm.weight, {}, config_.norm_epsilon, /*centred=*/false, norm.adds_to_grad});
     };
     q = normed(q, layer.query_norm), k = normed(k, layer.key_norm);
   }
@@ -392,13 +406,11 @@ Tensor Transformer::gather_values(const Heads& heads, int64_t index, const Pass&
                      config_.gate,
                      config_.score_scale(index),
                      index,
-                     options.draw,
+                     options.draw.of_layer(index),
                      options.taps,
                      layer.pruned.key_of_query,
                      layer.pruned.kept,
                      !options.gate_totals && !at::GradMode::is_enabled()};
-  if (call.draw.seed)
-    call.draw.seed = static_cast<int64_t>(mix_seed(static_cast<uint64_t>(*call.draw.seed), index));
   if (pass.turns_in_cache) {
     const auto turned = options.cache->extend_turned(index, heads.q, heads.k, heads.v, pass.rotary);
     call.q = turned.q, call.k = turned.k, call.v = turned.v;
@@ -442,7 +454,8 @@ Tensor Transformer::run_mlp(const Tensor& input, int64_t index, const Pass& pass
 }
 
 RowNorm Transformer::row_norm(const Norm& norm) const {
-  return {norm.weight, norm.bias, config_.norm_epsilon, config_.norm != NormKind::kRmsNorm};
+  return {norm.weight, norm.bias, config_.norm_epsilon, config_.norm != NormKind::kRmsNorm,
+          norm.adds_to_grad};
 }
 
 Tensor Transformer::normalise(const Norm& norm, const Tensor& x, const Taps* taps, Site scale_site,

@@ -17,6 +17,7 @@
 #include "model/attention.h"
 #include "model/config.h"
 #include "model/key_value_cache.h"
+#include "model/rotary.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 
@@ -28,6 +29,7 @@ struct Linear : LinearWeights {
 
 struct Norm {
   Tensor weight, bias;  // [size]; undefined where the kind has none
+  bool adds_to_grad = false;
 };
 
 // Where a layer of a pruned model stands. Layers as they are stored have `queries` and what follows, layers in the
@@ -110,7 +112,7 @@ class Transformer {
 
   void require_grad(bool on);
   // For who trains the parameters by backward() and looks at nothing but their gradients: LinearWeights::adds_to_grad
-  // of every layer.
+  // and RowNorm::adds_to_grad of every layer.
   void add_to_grads();
   // From now on run_layers calls `wrapper` for each layer; train/recompute.h has the one there is.
   void wrap_layers(LayerWrapper wrapper) { wrapper_ = std::move(wrapper); }
@@ -120,8 +122,9 @@ class Transformer {
   struct Whole;  // a pruned model's layers in the original shape, made when they are first asked for
   const std::vector<Layer>& whole_layers() const;
   Tensor make_logits(const Tensor& normal) const;
-  Tensor run_layer(const Tensor& x, int64_t index, const Pass& pass, int64_t output_from) const;
-  Tensor add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const;
+  struct Stream;  // between layers
+  Stream run_layer(const Stream& input, int64_t index, const Pass& pass, int64_t output_from) const;
+  Stream add_blocks(const Tensor& x, const Tensor& z, int64_t index, const Pass& pass) const;
   enum class Block { kAttention, kMlp };
   NormedSum read_stream(Block block, const Tensor& x, const Tensor& added, int64_t index,
                         const Pass& pass) const;
@@ -145,6 +148,7 @@ class Transformer {
   Norm final_norm_;
   std::vector<Layer> layers_;     // as they are stored
   std::shared_ptr<Whole> whole_;  // of a pruned model
+  std::shared_ptr<RotaryTables> rotary_ = std::make_shared<RotaryTables>();
   LayerWrapper wrapper_;
 };
 

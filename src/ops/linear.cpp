@@ -17,14 +17,23 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Tensor sum_rows(const Tensor& x) {
-  static const auto kernel = find_kernel<Tensor(const Tensor&)>("openwork::sum_rows");
-  return has_whole_rows(x) ? kernel.call(x) : x.sum(0);
+// The sum of x's rows, or nothing where it is added to `sum`.
+Tensor sum_rows(const Tensor& x, const Tensor& sum) {
+  static const auto kernel = find_kernel<void(const Tensor&, const Tensor&, bool)>("openwork::sum_rows");
+  if (!has_whole_rows(x)) {
+    if (!sum.defined()) return x.sum(0);
+    sum.add_(x.sum(0));
+    return {};
+  }
+  const Tensor out = sum.defined() ? sum : at::empty({x.size(1)}, x.options());
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  kernel.call(x, out, sum.defined());
+  return sum.defined() ? Tensor() : out;
 }
 
 // Of one layer: what the backward pass needs beside x and the weight.
 struct LinearPlan {
-  bool transposed = false, adds_to_grad = false, for_weight = false, for_bias = false;
+  bool transposed = false, adds_to_grad = false, adds_bias = false, for_weight = false, for_bias = false;
 };
 
 struct PlanHolder : torch::CustomClassHolder {
@@ -60,6 +69,8 @@ struct LinearTogether : torch::autograd::Function<LinearTogether> {
       saved.push_back(plan->for_x || plan->layers[n].adds_to_grad ? parts[n] : Tensor());
       results.push_back(bias.numel() > 0 ? at::addmm(bias, x, matrix.t()) : at::mm(x, matrix.t()));
     }
+    for (size_t n = 0; n < count; ++n)
+      saved.push_back(plan->layers[n].adds_bias ? parts[count + n] : Tensor());
     context->save_for_backward(saved);
     context->saved_data["plan"] = c10::IValue::make_capsule(plan);
     context->set_materialize_grads(false);
@@ -80,7 +91,10 @@ struct LinearTogether : torch::autograd::Function<LinearTogether> {
         result[0].defined() ? result[0].addmm_(grad, matrix) : result[0] = at::mm(grad, matrix);
       }
       if (layer.for_weight) result[1 + n] = weight_gradient(grad, x, weight, layer);
-      if (layer.for_bias) result[1 + count + n] = sum_rows(grad);
+      if (layer.for_bias) {
+        const Tensor& bias = saved[1 + count + n];
+        result[1 + count + n] = sum_rows(grad, bias.defined() ? bias.grad() : bias);
+      }
     }
     return result;
   }
@@ -97,8 +111,9 @@ bool wants_together(const Tensor& x, const std::vector<LinearWeights>& layers) {
 
 LinearPlan plan_layer(const LinearWeights& layer) {
   const auto wants = [](const Tensor& x) { return x.defined() && x.requires_grad(); };
-  return {layer.transposed, layer.adds_to_grad && layer.weight.grad().defined(), wants(layer.weight),
-          wants(layer.bias)};
+  const auto adds = [&](const Tensor& x) { return layer.adds_to_grad && wants(x) && x.grad().defined(); };
+  return {layer.transposed, layer.adds_to_grad && layer.weight.grad().defined(), adds(layer.bias),
+          wants(layer.weight), wants(layer.bias)};
 }
 
 }  // namespace
@@ -126,7 +141,7 @@ std::vector<Tensor> linear_together(const Tensor& x, const std::vector<LinearWei
 }
 
 TORCH_LIBRARY_FRAGMENT(openwork, library) {
-  library.def("sum_rows(Tensor x) -> Tensor");
+  library.def("sum_rows(Tensor x, Tensor(a!) sum, bool adds) -> ()");
 }
 
 }  // namespace openwork

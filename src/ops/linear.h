@@ -12,8 +12,8 @@ struct LinearWeights {
   at::Tensor weight;  // [out, in], or [in, out] where transposed
   at::Tensor bias;    // [out], or undefined
   bool transposed = false;
-  // With gradients on a GPU: the product that is the weight's gradient is added up in weight.grad() itself, and no
-  // gradient of it arrives anywhere else; for leaves that have one and are trained by backward().
+  // With gradients on a GPU: the product that is the weight's gradient is added up in weight.grad() itself, the bias's in
+  // bias.grad(), and no gradient of them arrives anywhere else; for leaves that have one and are trained by backward().
   bool adds_to_grad = false;
 
   at::Tensor matrix() const { return transposed ? weight.t() : weight; }  // W [out, in]

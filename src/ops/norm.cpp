@@ -32,38 +32,54 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> call_kernel(const Tensor& x, const Ma
   return kernel.call(x, added, weight, bias, epsilon, centred);
 }
 
+// The gradient of a norm's weight or bias: to be written, or one that is added to.
+MaybeTensor room_for(const Tensor& parameter, bool adds) {
+  if (!parameter.defined() || !parameter.requires_grad()) return std::nullopt;
+  return adds ? parameter.grad() : at::empty(parameter.sizes(), parameter.options());
+}
+
 struct NormaliseSum : torch::autograd::Function<NormaliseSum> {
   static variable_list forward(AutogradContext* context, const Tensor& x, const MaybeTensor& added,
                                const MaybeTensor& weight, const MaybeTensor& bias, double epsilon,
-                               bool centred) {
+                               bool centred, bool adds_to_grad) {
     const auto [made, normal, mean, scale] = call_kernel(x, added, weight, bias, epsilon, centred);
     const Tensor& sum = added ? made : x;
-    context->save_for_backward({sum, mean, scale, weight.value_or(Tensor())});
+    context->save_for_backward({sum, mean, scale, weight.value_or(Tensor()), bias.value_or(Tensor())});
     context->saved_data["added"] = added.has_value();
     context->saved_data["centred"] = centred;
-    context->saved_data["for_weight"] = weight && weight->requires_grad();
-    context->saved_data["for_bias"] = bias && bias->requires_grad();
+    context->saved_data["adds_to_grad"] = adds_to_grad;
     context->set_materialize_grads(false);
     return {sum, normal};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    static const auto kernel = find_kernel<std::tuple<Tensor, Tensor, Tensor>(
-        const Tensor&, const MaybeTensor&, const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&,
-        bool, bool, bool)>("openwork::normalise_rows_backward");
+    static const auto kernel =
+        find_kernel<Tensor(const Tensor&, const MaybeTensor&, const Tensor&, const Tensor&, const Tensor&,
+                           const MaybeTensor&, bool, const MaybeTensor&, const MaybeTensor&, bool)>(
+            "openwork::normalise_rows_backward");
     const auto saved = context->get_saved_variables();
     const auto flag = [&](const char* name) { return context->saved_data[name].toBool(); };
-    const auto result = [&](const Tensor& x, const Tensor& weight, const Tensor& bias) -> variable_list {
-      return {x, flag("added") ? x : Tensor(), weight, bias, Tensor(), Tensor()};
+    const bool adds = flag("adds_to_grad");
+    const auto result = [&](const Tensor& x, const MaybeTensor& weight,
+                            const MaybeTensor& bias) -> variable_list {
+      const auto arrives = [&](const MaybeTensor& grad) { return grad && !adds ? *grad : Tensor(); };
+      return {x, flag("added") ? x : Tensor(), arrives(weight), arrives(bias), Tensor(), Tensor(), Tensor()};
     };
     if (!grads[1].defined()) return result(grads[0], {}, {});
     const MaybeTensor beside = grads[0].defined() ? MaybeTensor(as_whole_rows(grads[0])) : std::nullopt;
-    const auto [x, weight, bias] =
-        kernel.call(as_whole_rows(grads[1]), beside, saved[0], saved[1], saved[2], maybe(saved[3]),
-                    flag("centred"), flag("for_weight"), flag("for_bias"));
-    return result(x, flag("for_weight") ? weight : Tensor(), flag("for_bias") ? bias : Tensor());
+    const MaybeTensor weight = room_for(saved[3], adds), bias = room_for(saved[4], adds);
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const Tensor x = kernel.call(as_whole_rows(grads[1]), beside, saved[0], saved[1], saved[2],
+                                 maybe(saved[3]), flag("centred"), weight, bias, adds);
+    return result(x, weight, bias);
   }
 };
+
+// adds_to_grad, where there is something to add to.
+bool adds_to_grads(const RowNorm& norm) {
+  const auto fits = [](const Tensor& x) { return !x.defined() || !x.requires_grad() || x.grad().defined(); };
+  return norm.adds_to_grad && fits(norm.weight) && fits(norm.bias);
+}
 
 // With gradients and without, so that a layer run again gives the bits of its first run; but for the few rows of a step
 // of generation, where there is nothing to save.
@@ -93,7 +109,8 @@ NormedSum normalise_sum(const Tensor& x, const Tensor& added, const RowNorm& nor
   if (wants_kernel(x, added, norm)) {
     const MaybeTensor more = maybe(added), weight = maybe(norm.weight), bias = maybe(norm.bias);
     if (at::GradMode::is_enabled()) {
-      const variable_list made = NormaliseSum::apply(x, more, weight, bias, norm.epsilon, norm.centred);
+      const variable_list made =
+          NormaliseSum::apply(x, more, weight, bias, norm.epsilon, norm.centred, adds_to_grads(norm));
       return {made[0], made[1]};
     }
     const auto [sum, normal, mean, scale] = call_kernel(x, more, weight, bias, norm.epsilon, norm.centred);
@@ -113,8 +130,7 @@ TORCH_LIBRARY_FRAGMENT(openwork, library) {
       " -> (Tensor sum, Tensor normal, Tensor mean, Tensor scale)");
   library.def(
       "normalise_rows_backward(Tensor grad_normal, Tensor? grad_sum, Tensor sum, Tensor mean, Tensor scale,"
-      " Tensor? weight, bool centred, bool for_weight, bool for_bias) -> (Tensor x, Tensor weight, Tensor "
-      "bias)");
+      " Tensor? weight, bool centred, Tensor(a!)? grad_weight, Tensor(b!)? grad_bias, bool adds) -> Tensor");
 }
 
 }  // namespace openwork

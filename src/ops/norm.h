@@ -13,6 +13,8 @@ struct RowNorm {
   at::Tensor weight, bias;  // w, b [d], or undefined
   double epsilon = 0;       // e
   bool centred = false;     // a layer norm, else an RMS norm, which has no bias
+  // As in linear.h: on a GPU the gradients of w and b are added up in weight.grad() and bias.grad() themselves.
+  bool adds_to_grad = false;
 };
 
 struct NormedSum {

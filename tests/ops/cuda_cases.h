@@ -21,6 +21,7 @@ class OnGpu : public testing::Test {
  protected:
   void SetUp() override {
     if (!has_gpu()) GTEST_SKIP() << "no GPU here, or the GPU kernels are not built";
+    at::manual_seed(7);
   }
   const at::Device gpu_{at::kCUDA, 0};
 };

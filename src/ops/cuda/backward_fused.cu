@@ -6,6 +6,7 @@
 // repeat bit for bit the two passes of backward_queries.cu and backward_keys.cu run instead.
 #include "ops/cuda/after.cuh"
 #include "ops/cuda/backward.cuh"
+#include "ops/cuda/parts.cuh"
 #include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
 
@@ -219,13 +220,15 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
 #endif
 }
 
-// After the walk: dq = c times its sum, rounded.
+// After the walk: the gates' gradients by the first blocks; then dq = c times its sum, rounded.
 template <class Element, int D>
-__global__ void __launch_bounds__(256) round_kernel(const __grid_constant__ Backward a) {
+__global__ void __launch_bounds__(kPartThreads) round_kernel(const __grid_constant__ Backward a) {
   await_last_kernel();
   const Problem& p = a.problem;
+  const int block = static_cast<int>(blockIdx.x) - count_gate_sums(a);
+  if (block < 0) return add_gate_parts(a, static_cast<int>(blockIdx.x));
   // Of a product's sixteen numbers: eight of row g, eight of row g + 8 (launch.h, query_sums).
-  const int64_t piece = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  const int64_t piece = static_cast<int64_t>(block) * kPartThreads + threadIdx.x;
   const int parts = count_parts(p.T), g = static_cast<int>(piece % 8),
             n = static_cast<int>(piece / 8 % (D / 8));
   const int64_t part = piece / D, head = part / parts;
@@ -265,8 +268,8 @@ cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
                : (p.sampled ? launch_walk<Element, D, true, false> : launch_walk<Element, D, false, false>);
   const cudaError_t error = walk(a, stream);
   if (error != cudaSuccess) return error;
-  return launch_after(round_kernel<Element, D>, static_cast<unsigned>((pieces + 255) / 256), 256, 0, stream,
-                      a);
+  const auto blocks = static_cast<unsigned>((pieces + kPartThreads - 1) / kPartThreads);
+  return launch_after(round_kernel<Element, D>, count_gate_sums(a) + blocks, kPartThreads, 0, stream, a);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 // P s(1 - s) stands for P z.
 #include "ops/cuda/after.cuh"
 #include "ops/cuda/forward.cuh"
+#include "ops/cuda/parts.cuh"
 #include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
 
@@ -129,6 +130,26 @@ struct HopperGroup {
   }
 };
 
+// After all of a block's warps have left their parts: the last of a head's blocks adds them up. Which head it is is found
+// anew, so that no register holds it through the walk.
+template <int kRows>
+__device__ __forceinline__ void finish_head(const Forward& a) {
+  int index;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(index));
+  const Problem& p = a.problem;
+  const int blocks = (p.T + kRows - 1) / kRows;
+  const int head = take_turn(index, blocks, p.B * p.H, p.heads_at_once).head;
+  __syncthreads();
+  bool is_last = false;
+  if (threadIdx.x == 0) {
+    __threadfence();
+    is_last = atomicAdd(a.blocks_done + head, 1) == blocks - 1;
+  }
+  if (!__syncthreads_or(is_last) || threadIdx.x >= 32) return;
+  __threadfence();
+  add_forward_parts(a, head);
+}
+
 template <class Element, int D, bool kSampled, bool kOfRow, Slopes kept>
 __global__ void __launch_bounds__(HopperShape<D, kept>::kThreads, HopperShape<D, kept>::blocks(kSampled))
     hopper_kernel(const __grid_constant__ Forward a) {
@@ -178,6 +199,9 @@ __global__ void __launch_bounds__(HopperShape<D, kept>::kThreads, HopperShape<D,
   // 3. Rows out, through the tiles, which nothing reads any more.
   Element* own = reinterpret_cast<Element*>(unaligned + (shared - start)) + warp * 16 * kPitch<D>;
   finish_rows<Element, kOfRow>(a, run.rows, own, b, h, run.first_row);
+
+  // 4. The head's last block adds up what all have left.
+  if constexpr (kOfRow) finish_head<Shape::kRows>(a);
 #else
   __trap();  // built without sm_90a: launch.h's users ask for this on Hopper only
 #endif
@@ -197,7 +221,8 @@ cudaError_t launch(const Forward& a, cudaStream_t stream) {
     return launch_after(kernel, blocks, Shape::kThreads, Shape::kBytes, stream, a);
   }
   kernel<<<blocks, Shape::kThreads, Shape::kBytes, stream>>>(a);
-  return cudaGetLastError();
+  const cudaError_t failed = cudaGetLastError();
+  return failed == cudaSuccess ? launch_sum_forward_parts(a, stream) : failed;
 }
 
 template <class Element, int D>

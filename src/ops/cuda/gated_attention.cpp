@@ -16,6 +16,7 @@
 #include "ops/arguments.h"
 #include "ops/cuda/layout.h"
 #include "ops/cuda/tensors.h"
+#include "ops/split.h"
 
 namespace openwork {
 namespace {
@@ -128,6 +129,14 @@ struct Call {
   }
 };
 
+// Room for the gradients of q, k and v: in one stretch of memory where these are, as thirds of one product.
+std::array<Tensor, 3> empty_gradients(const Call& call) {
+  const Tensor &q = call.q, &k = call.k, &v = call.v;
+  if (are_thirds(q, k, v)) return empty_thirds(q, k, v);
+  return {empty_rows(q, q.size(1), q.size(3)), empty_rows(q, k.size(1), q.size(3)),
+          empty_rows(q, k.size(1), q.size(3))};
+}
+
 ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                       const MaybeTensor& idle, std::string_view gate, std::optional<int64_t> seed,
                       int64_t first, double scale, double sharpness, bool keep_slopes) {
@@ -152,7 +161,8 @@ ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const T
   const int parts = cuda::count_parts(call.problem.T);
   Tensor out = empty_rows(q, H, call.plan.size);
   const Tensor penalty_parts = at::empty({B, H, parts}, floats);
-  const Tensor active_parts = at::empty({B, H, parts}, q.options().dtype(at::kInt));
+  const auto ints = q.options().dtype(at::kInt);
+  const Tensor active_parts = at::empty({B, H, parts}, ints), blocks_done = at::empty({B, H}, ints);
   const cuda::Forward arguments{call.problem,
                                 rows_of(out),
                                 log_sum_exp.mutable_data_ptr<float>(),
@@ -160,12 +170,16 @@ ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const T
                                 active_parts.mutable_data_ptr<int>(),
                                 penalty.mutable_data_ptr<float>(),
                                 active.mutable_data_ptr<int64_t>(),
+                                blocks_done.mutable_data_ptr<int>(),
                                 keep_slopes && seed ? rows_of(slope_rows) : cuda::Rows{},
                                 keep_slopes ? slope_sums.mutable_data_ptr<float>() : nullptr};
-  C10_CUDA_CHECK(call.plan.hopper ? cuda::launch_hopper_forward(arguments, call.stream)
-                 : call.plan.fast ? cuda::launch_fast_forward(arguments, call.stream)
+  if (call.plan.hopper) {
+    C10_CUDA_CHECK(cuda::launch_hopper_forward(arguments, call.stream));
+  } else {
+    C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_forward(arguments, call.stream)
                                   : cuda::launch_plain_forward(arguments, call.stream));
-  C10_CUDA_CHECK(cuda::launch_sum_forward_parts(arguments, call.stream));
+    C10_CUDA_CHECK(cuda::launch_sum_forward_parts(arguments, call.stream));
+  }
   if (call.plan.size != d) out = out.slice(3, 0, d).contiguous();
   return {out, penalty, active, log_sum_exp, slope_rows, slope_sums};
 }
@@ -194,8 +208,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
   const Tensor states = at::empty({B, H, T, 4}, floats);
   const Tensor bias_parts = at::empty({B, H, cuda::count_parts(call.problem.T)}, floats);
   const Tensor idle_parts = idle ? at::empty_like(bias_parts) : Tensor();
-  Tensor dq = empty_rows(q, H, call.plan.size);
-  Tensor dk = empty_rows(q, k.size(1), call.plan.size), dv = empty_rows(q, k.size(1), call.plan.size);
+  auto [dq, dk, dv] = empty_gradients(call);
   Tensor dbias = at::empty({H}, floats), didle = at::empty({idle ? H : 0}, floats), query_sums;
   // Gates that know their row need the slopes there; without them the two passes serve as well.
   const bool fused = call.plan.hopper && !at::globalContext().deterministicAlgorithms() &&
@@ -231,8 +244,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
                                   : cuda::launch_plain_queries(arguments, call.stream));
     C10_CUDA_CHECK(call.plan.fast ? cuda::launch_fast_keys(arguments, call.stream)
                                   : cuda::launch_plain_keys(arguments, call.stream));
+    C10_CUDA_CHECK(cuda::launch_sum_gate_parts(arguments, call.stream));
   }
-  C10_CUDA_CHECK(cuda::launch_sum_gate_parts(arguments, call.stream));
   if (call.plan.size != d) {
     for (Tensor* tensor : {&dq, &dk, &dv}) *tensor = tensor->slice(3, 0, d).contiguous();
   }

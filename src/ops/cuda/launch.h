@@ -62,6 +62,9 @@ struct Forward {
   int* active_parts = nullptr;     // [B, H, parts]
   float* penalty = nullptr;        // [B, H]
   int64_t* active = nullptr;       // [B, H]
+  // [B, H] how many blocks of the walk have left their parts, where that walk follows row_sums.cu, which clears it: the
+  // last one adds them up.
+  int* blocks_done = nullptr;
   // What the fused backward pass asks of logprob and idle, where it will run; else null. See RowSlopes.
   Rows slope_rows;              // [B, H, T, d], of sampled gates
   float* slope_sums = nullptr;  // [B, H, T]
@@ -128,7 +131,7 @@ cudaError_t launch_plain_forward(const Forward& arguments, cudaStream_t stream);
 cudaError_t launch_plain_queries(const Backward& arguments, cudaStream_t stream);
 cudaError_t launch_plain_keys(const Backward& arguments, cudaStream_t stream);
 
-// The last step of both: adds the parts up.
+// The last step of both, but for Hopper's forward and fused backward passes, which have it in them: adds the parts up.
 cudaError_t launch_sum_forward_parts(const Forward& arguments, cudaStream_t stream);
 cudaError_t launch_sum_gate_parts(const Backward& arguments, cudaStream_t stream);
 

@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(SumShape<D>::kThreads, SumShape<D>::kBlocks)
   const int blocks = (p.T + Shape::kRows - 1) / Shape::kRows, heads = p.B * p.H;
   // The longest walks first, of all heads: only keys are walked over, and take_turn's divisions would show (41 us for 37).
   const int block = blocks - 1 - blockIdx.x / heads, head = blockIdx.x % heads;
+  if (block == 0 && threadIdx.x == 0) a.blocks_done[head] = 0;
   const int b = head / p.H, h = head % p.H, kv_head = h / (p.H / p.key_heads);
   const int warp = own_warp(), lane = threadIdx.x & 31, group = warp / 4;
   const int group_row = block * Shape::kRows + group * kGroupRows, first_row = group_row + warp % 4 * 16;

@@ -57,37 +57,44 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> normalise_rows(const Tensor& x, const
   return {sum, normal, mean, scale};
 }
 
-std::tuple<Tensor, Tensor, Tensor> normalise_rows_backward(const Tensor& grad_normal,
-                                                           const MaybeTensor& grad_sum, const Tensor& sum,
-                                                           const Tensor& mean, const Tensor& scale,
-                                                           const MaybeTensor& weight, bool centred,
-                                                           bool for_weight, bool for_bias) {
-  check_rows(sum, {&grad_sum, &weight}, "normalise_rows_backward");
-  check_rows(grad_normal, {}, "normalise_rows_backward");
+// A gradient that the kernels write or add to, [d].
+void* sum_of(const MaybeTensor& sum, const Tensor& rows, const char* op) {
+  if (!sum) return nullptr;
+  TORCH_CHECK(sum->is_contiguous() && sum->numel() == rows.size(-1) &&
+                  sum->scalar_type() == rows.scalar_type() && sum->device() == rows.device(),
+              op, ": a gradient of ", sum->sizes(), " does not fit rows of ", rows.sizes());
+  return sum->mutable_data_ptr();
+}
+
+Tensor normalise_rows_backward(const Tensor& grad_normal, const MaybeTensor& grad_sum, const Tensor& sum,
+                               const Tensor& mean, const Tensor& scale, const MaybeTensor& weight,
+                               bool centred, const MaybeTensor& grad_weight, const MaybeTensor& grad_bias,
+                               bool adds) {
+  constexpr const char* kOp = "normalise_rows_backward";
+  check_rows(sum, {&grad_sum, &weight}, kOp);
+  check_rows(grad_normal, {}, kOp);
   const c10::cuda::CUDAGuard guard(sum.device());
   const int64_t d = sum.size(-1), rows = sum.numel() / d;
   cuda::NormBackward arguments{element_of(sum, "normalise_rows"), rows, static_cast<int>(d), centred};
   arguments.blocks = cuda::norm_blocks(arguments, count_multiprocessors(sum));
-  const auto parts = [&](bool wanted) {
-    return at::empty({wanted ? arguments.blocks : 0, d}, sum.options().dtype(at::kFloat));
+  const auto parts = [&](const MaybeTensor& of) {
+    return at::empty({of ? arguments.blocks : 0, d}, sum.options().dtype(at::kFloat));
   };
-  const auto result = [&](bool wanted) { return at::empty({wanted ? d : 0}, sum.options()); };
-  Tensor grad_x = at::empty_like(sum), grad_weight = result(for_weight), grad_bias = result(for_bias),
-         weight_parts = parts(for_weight), bias_parts = parts(for_bias);
+  Tensor grad_x = at::empty_like(sum), weight_parts = parts(grad_weight), bias_parts = parts(grad_bias);
   arguments.sum = sum.const_data_ptr(), arguments.weight = data_of(weight);
   arguments.grad_normal = grad_normal.const_data_ptr(), arguments.grad_sum = data_of(grad_sum);
   arguments.mean = mean.const_data_ptr<float>(), arguments.scale = scale.const_data_ptr<float>();
   arguments.grad_x = grad_x.mutable_data_ptr();
-  if (for_weight) arguments.grad_weight = grad_weight.mutable_data_ptr();
-  if (for_bias) arguments.grad_bias = grad_bias.mutable_data_ptr();
+  arguments.grad_weight = sum_of(grad_weight, sum, kOp), arguments.grad_bias = sum_of(grad_bias, sum, kOp);
+  arguments.adds = adds;
   arguments.weight_parts = weight_parts.mutable_data_ptr<float>();
   arguments.bias_parts = bias_parts.mutable_data_ptr<float>();
   C10_CUDA_CHECK(cuda::launch_norm_backward(arguments, stream_of(sum)));
-  return {grad_x, grad_weight, grad_bias};
+  return grad_x;
 }
 
 // Blocks enough for a few rounds of every multiprocessor, but each with rows to walk.
-Tensor sum_rows(const Tensor& x) {
+void sum_rows(const Tensor& x, const Tensor& sum, bool adds) {
   check_rows(x, {}, "sum_rows");
   const c10::cuda::CUDAGuard guard(x.device());
   const int64_t d = x.size(-1), rows = x.numel() / d;
@@ -95,13 +102,12 @@ Tensor sum_rows(const Tensor& x) {
   const int64_t columns = 32 * 16 / x.element_size(), across = (d + columns - 1) / columns;
   const int64_t blocks = 8 * count_multiprocessors(x) / across;
   arguments.blocks = static_cast<int>(std::clamp<int64_t>(blocks, 1, (rows + 31) / 32));
-  Tensor parts = at::empty({arguments.blocks, d}, x.options().dtype(at::kFloat)),
-         out = at::empty({d}, x.options());
+  Tensor parts = at::empty({arguments.blocks, d}, x.options().dtype(at::kFloat));
   arguments.x = x.const_data_ptr();
   arguments.parts = parts.mutable_data_ptr<float>();
-  arguments.out = out.mutable_data_ptr();
+  arguments.out = sum_of(sum, x, "sum_rows");
+  arguments.adds = adds;
   C10_CUDA_CHECK(cuda::launch_column_sum(arguments, stream_of(x)));
-  return out;
 }
 
 }  // namespace

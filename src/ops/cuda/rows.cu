@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(S::kBlock, kBlocksBack<S>) norm_backward_kerne
 // A block: 32 columns, summed over `blocks` rows of parts by all its warps and then over those.
 constexpr int kPartWarps = 32;
 template <typename E>
-__global__ void add_parts_kernel(const float* parts, int blocks, int d, E* out) {
+__global__ void add_parts_kernel(const float* parts, int blocks, int d, E* out, bool adds) {
   __shared__ float sums[kPartWarps][32];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int column = static_cast<int>(blockIdx.x) * 32 + lane;
@@ -213,13 +213,13 @@ __global__ void add_parts_kernel(const float* parts, int blocks, int d, E* out) 
   __syncthreads();
   if (warp != 0 || column >= d) return;
   for (int n = 1; n < kPartWarps; ++n) sum += sums[n][lane];
-  out[column] = narrow<E>(sum);
+  out[column] = narrow<E>(adds ? wide(out[column]) + sum : sum);
 }
 
 template <typename E>
-void add_parts(const float* parts, int blocks, int d, void* out, cudaStream_t stream) {
+void add_parts(const float* parts, int blocks, int d, void* out, bool adds, cudaStream_t stream) {
   add_parts_kernel<<<static_cast<unsigned>((d + 31) / 32), kPartWarps * 32, 0, stream>>>(
-      parts, blocks, d, static_cast<E*>(out));
+      parts, blocks, d, static_cast<E*>(out), adds);
 }
 
 // A block: 32 vectors of columns, its warps over rows.
@@ -293,8 +293,8 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
       const auto kernel = a.centred ? norm_backward_kernel<E, S, true> : norm_backward_kernel<E, S, false>;
       kernel<<<static_cast<unsigned>(a.blocks), S::kBlock, 0, stream>>>(a);
     });
-    if (a.grad_weight) add_parts<E>(a.weight_parts, a.blocks, a.d, a.grad_weight, stream);
-    if (a.grad_bias) add_parts<E>(a.bias_parts, a.blocks, a.d, a.grad_bias, stream);
+    if (a.grad_weight) add_parts<E>(a.weight_parts, a.blocks, a.d, a.grad_weight, a.adds, stream);
+    if (a.grad_bias) add_parts<E>(a.bias_parts, a.blocks, a.d, a.grad_bias, a.adds, stream);
   });
 }
 
@@ -304,7 +304,7 @@ cudaError_t launch_column_sum(const ColumnSum& a, cudaStream_t stream) {
     const int columns = 32 * kPerVector<E>;
     const dim3 grid(static_cast<unsigned>((a.d + columns - 1) / columns), static_cast<unsigned>(a.blocks));
     column_sum_kernel<E><<<grid, kThreads, 0, stream>>>(a);
-    add_parts<E>(a.parts, a.blocks, a.d, a.out, stream);
+    add_parts<E>(a.parts, a.blocks, a.d, a.out, a.adds, stream);
   });
 }
 

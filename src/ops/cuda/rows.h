@@ -28,13 +28,14 @@ struct NormBackward {
   const void* grad_sum = nullptr;  // may be null, like weight
   const float *mean = nullptr, *scale = nullptr;
   void *grad_x = nullptr, *grad_weight = nullptr, *grad_bias = nullptr;  // the last two may be null
-  int blocks = 0;                                                        // norm_blocks
+  bool adds = false;  // to what is there in these two, else writes over it
+  int blocks = 0;     // norm_blocks
   float *weight_parts = nullptr, *bias_parts = nullptr;
 };
 int norm_blocks(const NormBackward& arguments, int multiprocessors);
 cudaError_t launch_norm_backward(const NormBackward& arguments, cudaStream_t stream);
 
-// out [d] = the sum of x's rows, by way of parts [blocks, d].
+// out [d] = the sum of x's rows, or that is added to it, by way of parts [blocks, d].
 struct ColumnSum {
   Element element = Element::kFloat32;
   int64_t rows = 0;
@@ -42,6 +43,7 @@ struct ColumnSum {
   const void* x = nullptr;
   float* parts = nullptr;
   void* out = nullptr;
+  bool adds = false;
 };
 cudaError_t launch_column_sum(const ColumnSum& arguments, cudaStream_t stream);
 
