@@ -14,6 +14,7 @@
 #include "train/loss.h"
 #include "train/optimiser.h"
 #include "train/profile.h"
+#include "train/recorded_passes.h"
 #include "train/sparsify.h"
 #include "train/weights.h"
 
@@ -128,7 +129,8 @@ class StepBench {
         way_(way),
         samples_(way == Way::kWrittenOut ? std::max<int64_t>(1, options.samples / 8) : options.samples),
         weights_(config, draw_weights(config, options), weight_options(options)),
-        optimiser_(weights_, {}) {
+        optimiser_(weights_, {}),
+        passes_(way == Way::kWrittenOut ? nullptr : pass_recorder(weights_.options()), config.layers) {
     const auto numbers = at::TensorOptions().dtype(at::kLong).device(options.device);
     tokens_ = at::randint(config.vocabulary, {samples_, options.context + 1}, numbers);
     lambda_ = at::ones({}, at::TensorOptions().dtype(at::kDouble).device(options.device));
@@ -142,7 +144,8 @@ class StepBench {
     TrainBenchRow row;
     row.samples = samples_;
     step();
-    row.peak_megabytes = peak_megabytes([&] { step(); }, options_.device);
+    row.peak_megabytes =
+        peak_megabytes([&] { step(); }, options_.device);  // it is recorded, where passes are
     const double seconds = seconds_of([&] { step(); }, options_.device, options_.steps);
     if (!options_.profile.empty()) write_profile();
     const double tokens = static_cast<double>(samples_ * options_.context);
@@ -172,9 +175,13 @@ class StepBench {
     weights_.zero_gradients();
     GateDraw draw;
     if (way_ == Way::kSampled) draw.seed = ++seed_;
-    const PassLoss loss = compute_pass_loss(weights_.pass_model(), nullptr, tokens_, draw, lambda_, {}, {},
-                                            way_ == Way::kWrittenOut ? &taps_ : nullptr);
-    loss.loss.backward();
+    const Transformer& model = weights_.pass_model();
+    const bool written_out = way_ == Way::kWrittenOut;
+    passes_.run({tokens_, draw, lambda_}, [&](const PassInputs& given) {
+      PassLoss loss = compute_pass_loss(model, nullptr, given, {}, written_out ? &taps_ : nullptr);
+      loss.loss.backward();
+      return loss;
+    });
     weights_.collect_gradients();
     optimiser_.step({1e-4, 1e-4, 1e-4, 0});
     weights_.refresh();
@@ -185,6 +192,7 @@ class StepBench {
   int64_t samples_, seed_ = 0;
   TrainedWeights weights_;
   AdamW optimiser_;
+  RecordedPasses passes_;
   Tensor tokens_, lambda_;
   Taps taps_;
 };

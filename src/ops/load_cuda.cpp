@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "ops/gated_attention.h"
+#include "ops/recording.h"
 
 namespace openwork {
 namespace {
@@ -29,6 +30,11 @@ bool load_libraries(int extra) {
   return dlopen(kernels.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr;
 }
 
+// The kernels' library, which is in the process already.
+void* loaded_library() {
+  return dlopen((own_folder() / "libopenwork_ops_cuda.so").c_str(), RTLD_NOW | RTLD_NOLOAD);
+}
+
 // In a Python process torch is loaded whole before torch.ops.load_library, so the kernels come along with
 // this library. A program without it decides for itself, by calling load_cuda_operators.
 const bool loaded_beside_torch = load_libraries(RTLD_NOLOAD);
@@ -38,6 +44,13 @@ const bool loaded_beside_torch = load_libraries(RTLD_NOLOAD);
 bool load_cuda_operators() {
   static const bool loaded = loaded_beside_torch || load_libraries(0);
   return loaded;
+}
+
+std::unique_ptr<Recorder> make_recorder(const at::Device& device) {
+  using Make = Recorder*(const at::Device&);
+  if (!device.is_cuda() || !load_cuda_operators()) return nullptr;
+  static const auto make = reinterpret_cast<Make*>(dlsym(loaded_library(), "openwork_make_cuda_recorder"));
+  return std::unique_ptr<Recorder>(make ? make(device) : nullptr);
 }
 
 }  // namespace openwork

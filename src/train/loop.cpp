@@ -16,6 +16,7 @@
 #include "train/gradient_exchange.h"
 #include "train/loop_end.h"
 #include "train/metrics.h"
+#include "train/recorded_passes.h"
 #include "train/run_clock.h"
 #include "train/runaway.h"
 #include "train/sharded_checkpoint.h"
@@ -37,6 +38,7 @@ class Loop {
         options_(options),
         ranks_(*options.ranks),
         exchange_(weights, ranks_),
+        passes_(pass_recorder(weights.options()), weights.config().layers),
         optimiser_(weights, options.adamw, options.ranks.get()),
         checkpoints_(options.folder / "checkpoints"),
         lengths_(options.lengths, batches.context()),
@@ -49,6 +51,8 @@ class Loop {
     if (options.loss.head_over_batch && weights.config().gate != GateKind::kNone)
       head_means_ = at::ones({weights.config().layers, weights.config().heads},
                              at::TensorOptions().dtype(at::kDouble).device(device));
+    if (options.schedule.head_penalty_end)
+      head_penalty_ = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
   }
 
   LoopResult run() {
@@ -122,10 +126,12 @@ class Loop {
   Tensor run_passes(double now) {
     const int64_t part = options_.batch / ranks_.count(), rows = part / options_.accumulate;
     hard_ = options_.schedule.hard_gates(now, step_);
+    if (head_penalty_.defined())
+      head_penalty_.fill_(options_.schedule.head_penalty(options_.loss.head_penalty, now));
     StepSums sums = start_sums();
     for (int64_t pass = 0; pass < options_.accumulate; ++pass) {
       const int64_t first = ranks_.rank() * part + pass * rows;
-      const Tensor tokens = batches_.read(step_ * options_.batch + first, rows).to(weights_.options().device);
+      const Tensor tokens = to_device(batches_.read(step_ * options_.batch + first, rows));
       const std::vector<LengthCall> calls = lengths_.calls(first, rows);
       for (size_t n = 0; n < calls.size(); ++n)
         run_call(calls[n], tokens, now, pass + 1 == options_.accumulate && n + 1 == calls.size(), sums);
@@ -136,6 +142,12 @@ class Loop {
       head_means_.copy_(sums.head_penalty);
     }
     return sums.cross_entropy.squeeze(0);
+  }
+
+  // The host does not wait for a copy from pinned memory.
+  Tensor to_device(const Tensor& tokens) const {
+    const at::Device& device = weights_.options().device;
+    return device.is_cuda() ? tokens.pin_memory().to(device, /*non_blocking=*/true) : tokens.to(device);
   }
 
   struct StepSums {
@@ -158,14 +170,17 @@ class Loop {
   void run_call(const LengthCall& call, const Tensor& rows, double now, bool last, StepSums& sums) {
     const double share =
         static_cast<double>(call.rows) / static_cast<double>(options_.batch);  // of the tokens
-    LossOptions terms = options_.loss;
-    terms.head_penalty = options_.schedule.head_penalty(terms.head_penalty, now);
-    if (hard_) terms.penalty_weight = 0;  // nothing would hold against it (schedule.h)
-    const PassLoss loss =
-        compute_pass_loss(weights_.pass_model(), dense_, lengths_.cut(rows, call), draw_of(call, now),
-                          multiplier_ ? multiplier_->lambda() : Tensor(), terms, sums.slopes);
+    const Transformer& model = weights_.pass_model();
     exchange_.begin(last);
-    (loss.loss * share).backward();
+    const PassInputs inputs{lengths_.cut(rows, call), draw_of(call, now),
+                            multiplier_ ? multiplier_->lambda() : Tensor(), sums.slopes, head_penalty_};
+    const PassLoss loss = passes_.run(inputs, [&](const PassInputs& given) {
+      LossOptions terms = options_.loss;
+      if (!given.draw.seed) terms.penalty_weight = 0;  // nothing would hold against it (schedule.h)
+      const PassLoss made = compute_pass_loss(model, dense_, given, terms);
+      (made.loss * share).backward();
+      return made;
+    });
     exchange_.finish();
     sums.cross_entropy.add_(loss.cross_entropy.to(at::kDouble), share);
     if (sums.head_penalty.defined()) sums.head_penalty.add_(loss.head_penalty.to(at::kDouble), share);
@@ -330,6 +345,7 @@ class Loop {
   const LoopOptions& options_;
   Ranks& ranks_;
   GradientExchange exchange_;
+  RecordedPasses passes_;
   AdamW optimiser_;
   std::optional<Multiplier> multiplier_;
   CheckpointFolder checkpoints_;
@@ -337,7 +353,8 @@ class Loop {
   Totals totals_;
   RunawayWatch runaway_;
   Measurements measurements_;
-  Tensor head_means_;  // [layers, heads] float64: of the step before; undefined unless it counts
+  Tensor head_penalty_;  // 0-dimensional: the step's weight, where it moves
+  Tensor head_means_;    // [layers, heads] float64: of the step before; undefined unless it counts
   RunClock clock_;
   LoopResult result_;
   int64_t step_ = 0;

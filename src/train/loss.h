@@ -36,11 +36,19 @@ struct PassLoss {
   Tensor active;         // [layers, heads] open gates, summed over samples; undefined without gates
 };
 
-// tokens [samples, T + 1]; lambda undefined: plain cross-entropy; dense: the teacher, or null; slopes
-// [layers, heads]: phi' of each head's mean in the step before, undefined where phi is taken sample by
-// sample; taps: of the trained model's pass.
-PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const Tensor& tokens,
-                           const GateDraw& draw, const Tensor& lambda, const LossOptions& options,
-                           const Tensor& slopes = {}, const Taps* taps = nullptr);
+// What changes from pass to pass; the tensors are where the model is.
+struct PassInputs {
+  Tensor tokens;  // [samples, T + 1]
+  GateDraw draw = {};
+  Tensor lambda = {};  // undefined: plain cross-entropy
+  Tensor slopes =
+      {};  // [layers, heads] phi' of each head's mean in the step before; undefined where phi is taken
+           // sample by sample
+  Tensor head_penalty = {};  // W where it moves in the run, else that of the options; 0-dimensional
+};
+
+// dense: the teacher, or null; taps: of the trained model's pass. The host never waits for the device here.
+PassLoss compute_pass_loss(const Transformer& model, const Transformer* dense, const PassInputs& inputs,
+                           const LossOptions& options, const Taps* taps = nullptr);
 
 }  // namespace openwork

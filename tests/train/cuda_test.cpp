@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "model/architecture.h"
 #include "ops/gated_attention.h"
 #include "train/initialise.h"
@@ -11,6 +13,8 @@
 #include "train/memory.h"
 #include "train/nccl.h"
 #include "train/rank_processes.h"
+#include "train/run_fixture.h"
+#include "train/starting_point.h"
 
 namespace openwork {
 namespace {
@@ -64,18 +68,26 @@ nlohmann::json small_shape(const std::string& kind) {
           {"tie_word_embeddings", true}};
 }
 
+StartingPoint draw_start(const std::string& kind, GateKind gate) {
+  const Transformer dense = draw_model(read_model_config(small_shape(kind), kind), 3);
+  if (gate != GateKind::kNone) return put_gates(dense, gate, 3.0, 0.5);
+  return {dense.config(), dense.parameters()};
+}
+
 // The gradients of a step of two passes, where the kernels add up: in the leaves' own gradients, and in bfloat16 first.
-Tensor step_gradients(const Transformer& start, const at::Device& device, at::ScalarType dtype,
+Tensor step_gradients(const StartingPoint& start, const at::Device& device, at::ScalarType dtype,
                       const Tensor& tokens, bool recompute = false) {
   WeightOptions options;
   options.recompute = recompute;
-  options.device = device, options.dtype = dtype, options.learn_bias = true;
-  TrainedWeights weights(start.config(), start.parameters(), options);
+  options.device = device, options.dtype = dtype, options.learn_bias = options.learn_idle = true;
+  TrainedWeights weights(start.config, start.parameters, options);
+  GateDraw draw;
+  draw.seed = 11;
   for (int step = 0; step < 2; ++step) {  // the second finds what the first has left
     weights.zero_gradients();
     for (const Tensor& part : tokens.to(device).split(2)) {
       const Tensor lambda = at::ones({}, at::TensorOptions().dtype(at::kDouble).device(device));
-      compute_pass_loss(weights.pass_model(), nullptr, part, {}, lambda, {}, {}, nullptr).loss.backward();
+      compute_pass_loss(weights.pass_model(), nullptr, {part, draw, lambda}, {}).loss.backward();
       weights.collect_gradients();
     }
   }
@@ -87,19 +99,59 @@ TEST(TrainingOnGpu, GradientsOfAStepAreTheCpus) {
     if (!has_gpu()) return kNoGpu;
     at::manual_seed(5);
     for (const std::string kind : {"gpt2", "llama", "olmo", "olmo2"}) {
-      ModelConfig config = read_model_config(small_shape(kind), kind);
-      config.gate = GateKind::kIdle;
-      const Transformer start = draw_model(config, 3);
-      const Tensor tokens = at::randint(83, {4, 49}, at::kLong),
-                   wanted = step_gradients(start, at::kCPU, at::kFloat, tokens);
-      const auto error = [&](at::ScalarType dtype, bool recompute) {
-        const Tensor seen = step_gradients(start, at::Device(at::kCUDA, 0), dtype, tokens, recompute);
-        return ((seen - wanted).norm() / wanted.norm()).item<double>();
-      };
-      const double single = error(at::kFloat, false), again = error(at::kFloat, true),
-                   half = error(at::kBFloat16, false);
-      if (!(single <= 1e-4 && again <= 1e-4 && half <= 0.05)) {
-        fmt::print(stderr, "{}: {} and {} in float32, {} in bfloat16\n", kind, single, again, half);
+      for (const GateKind gate : {GateKind::kNone, GateKind::kIdle}) {
+        const StartingPoint start = draw_start(kind, gate);
+        const Tensor tokens = at::randint(83, {4, 49}, at::kLong),
+                     wanted = step_gradients(start, at::kCPU, at::kFloat, tokens);
+        const auto error = [&](at::ScalarType dtype, bool recompute) {
+          const Tensor seen = step_gradients(start, at::Device(at::kCUDA, 0), dtype, tokens, recompute);
+          return ((seen - wanted).norm() / wanted.norm()).item<double>();
+        };
+        const double single = error(at::kFloat, false), again = error(at::kFloat, true),
+                     half = error(at::kBFloat16, false);
+        if (!(single <= 1e-4 && again <= 1e-4 && half <= 0.05)) {
+          fmt::print(stderr, "{}, gate {}: {} and {} in float32, {} in bfloat16\n", kind, gate_name(gate),
+                     single, again, half);
+          return 1;
+        }
+      }
+    }
+    return 0;
+  }));
+}
+
+// The weights after a run whose passes are of many kinds: two lengths, two passes a step, sampled and hard gates, a head
+// penalty that moves, a teacher.
+Tensor weights_of_run(const std::string& kind, at::ScalarType dtype, bool recorded) {
+  setenv("OPENWORK_GRAPHS", recorded ? "1" : "0", 1);
+  const at::Device device(at::kCUDA, 0);
+  const TestFolder folder;
+  const Transformer base = load_model("tests/data/" + kind);
+  const StartingPoint start = put_gates(base, GateKind::kIdle, 3.0, 0.5);
+  WeightOptions options{.device = device, .dtype = dtype, .learn_bias = true, .learn_idle = true};
+  TrainedWeights weights(start.config, start.parameters, options);
+  Batches batches(write_tokens(folder), 16, 3);
+  LoopOptions loop = tiny_options(folder / "run", 16);
+  loop.learning_rate = 1e-3, loop.checkpoint_every = 0;
+  loop.lengths = {8, 16}, loop.accumulate = 2;
+  loop.schedule.noise_anneal = 0.5, loop.schedule.head_penalty_end = 0.01;
+  loop.loss.distill = 1, loop.loss.distill_every = 2;
+  const Transformer teacher = move_to(base, dtype, device);
+  run_loop(weights, batches, &teacher, loop);
+  return weights.masters().cpu();
+}
+
+TEST(TrainingOnGpu, RecordedPassesAreThoseComputedToTheBit) {
+  expect_all_right(run_ranks(1, [](Ranks&) {
+    if (!has_gpu()) return kNoGpu;
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);  // dq's sums have an order then
+    for (const std::string kind : {"gpt2", "llama", "olmo", "olmo2"}) {
+      for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+        const Tensor wanted = weights_of_run(kind, dtype, false), seen = weights_of_run(kind, dtype, true);
+        if (seen.equal(wanted)) continue;
+        fmt::print(stderr, "{} in {}: {} of {} weights differ, the most by {}\n", kind, c10::toString(dtype),
+                   seen.ne(wanted).sum().item<int64_t>(), seen.numel(),
+                   (seen - wanted).abs().max().item<double>());
         return 1;
       }
     }

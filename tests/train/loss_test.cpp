@@ -18,8 +18,9 @@ struct Models {
   PassLoss measure(int64_t first, int64_t count, const LossOptions& options) {
     GateDraw draw;
     draw.seed = 11, draw.first = first;
-    return compute_pass_loss(trained.pass_model(), &dense, tokens.narrow(0, first, count), draw,
-                             at::scalar_tensor(0.5, at::kDouble), options);
+    return compute_pass_loss(trained.pass_model(), &dense,
+                             {tokens.narrow(0, first, count), draw, at::scalar_tensor(0.5, at::kDouble)},
+                             options);
   }
 };
 
@@ -105,10 +106,11 @@ TEST_P(LossOfAPass, HasTheGradientsOfWholeLogits) {
       TrainedWeights trained(start.config, start.parameters, weights);
       GateDraw draw;
       draw.seed = 11, draw.first = 2;
-      const at::Tensor loss = by_hand ? loss_by_hand(trained.pass_model(), base, tokens, options, 0.5)
-                                      : compute_pass_loss(trained.pass_model(), &base, tokens, draw,
-                                                          at::scalar_tensor(0.5, at::kDouble), options)
-                                            .loss;
+      const at::Tensor loss =
+          by_hand ? loss_by_hand(trained.pass_model(), base, tokens, options, 0.5)
+                  : compute_pass_loss(trained.pass_model(), &base,
+                                      {tokens, draw, at::scalar_tensor(0.5, at::kDouble)}, options)
+                        .loss;
       loss.backward();
       return std::pair(loss.item<double>(), trained.gradients().clone());
     };

@@ -31,9 +31,8 @@ int64_t measure_pass(const ModelConfig& config, const WeightOptions& options, co
   GateDraw draw;
   draw.seed = 7;
   const auto step = [&] {
-    compute_pass_loss(weights.pass_model(), &dense, tokens, draw, at::scalar_tensor(1.0, at::kDouble),
-                      loop.loss)
-        .loss.backward();
+    const PassInputs inputs{tokens, draw, at::scalar_tensor(1.0, at::kDouble)};
+    compute_pass_loss(weights.pass_model(), &dense, inputs, loop.loss).loss.backward();
   };
   step();
   return peak_bytes_of(step);

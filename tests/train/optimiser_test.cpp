@@ -24,7 +24,7 @@ TEST(AdamW, EqualsPyTorchAfterOneAndTwentySteps) {
   const at::Tensor tokens = golden.at("tokens");
   for (int64_t step = 1; step <= 20; ++step) {
     weights.zero_gradients();
-    const PassLoss pass = compute_pass_loss(weights.pass_model(), nullptr, tokens, {}, {}, {});
+    const PassLoss pass = compute_pass_loss(weights.pass_model(), nullptr, {tokens}, {});
     EXPECT_NEAR(pass.cross_entropy.item<double>(), golden.at("losses")[step - 1].item<double>(), 1e-5)
         << "step " << step;
     pass.loss.backward();
@@ -76,7 +76,7 @@ TEST(TrainedWeights, TheBfloat16CopyFollowsTheMasters) {
   const at::Tensor before = weights.masters().clone();
   for (int step = 0; step < 2; ++step) {
     weights.zero_gradients();
-    compute_pass_loss(weights.pass_model(), nullptr, tokens, {}, {}, {}).loss.backward();
+    compute_pass_loss(weights.pass_model(), nullptr, {tokens}, {}).loss.backward();
     weights.collect_gradients();
     optimiser.step({1e-4, 1e-4, 0, 0});  // changes too small for bfloat16 to hold one by one
     weights.refresh();

@@ -23,8 +23,8 @@ Gradients compute_gradients(const StartingPoint& start, WeightOptions options, c
   GateDraw draw;
   draw.seed = 11, draw.first = 3;
   const LossOptions loss_options{.head_penalty = 0.1};
-  const PassLoss loss = compute_pass_loss(weights.pass_model(), nullptr, tokens, draw,
-                                          at::scalar_tensor(2.0, at::kDouble), loss_options);
+  const PassLoss loss = compute_pass_loss(weights.pass_model(), nullptr,
+                                          {tokens, draw, at::scalar_tensor(2.0, at::kDouble)}, loss_options);
   loss.loss.backward();
   weights.collect_gradients();
   return {loss.loss.detach(), weights.gradients().clone()};
@@ -65,7 +65,7 @@ TEST(RecomputedLayers, AreTheModelsOwnWhereAPassIsTapped) {
   Taps taps;
   int seen = 0;
   taps.read({Site::kPattern, 0}, [&](const Tensor&) { ++seen; });
-  const PassLoss loss = compute_pass_loss(weights.pass_model(), nullptr, tokens, {}, {}, {}, {}, &taps);
+  const PassLoss loss = compute_pass_loss(weights.pass_model(), nullptr, {tokens}, {}, &taps);
   loss.loss.backward();
   EXPECT_EQ(seen, 1);
   for (const TrainedTensor& tensor : weights.tensors()) {

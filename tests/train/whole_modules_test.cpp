@@ -51,8 +51,8 @@ TEST_P(WholeModules, HaveTheGradientsOfAllWeights) {
     TrainedWeights weights = make(lora);
     GateDraw draw;
     draw.seed = 11;
-    compute_pass_loss(weights.pass_model(), nullptr, few_ids(), draw, at::scalar_tensor(0.5, at::kDouble), {})
-        .loss.backward();
+    const PassInputs inputs{few_ids(), draw, at::scalar_tensor(0.5, at::kDouble)};
+    compute_pass_loss(weights.pass_model(), nullptr, inputs, {}).loss.backward();
     std::map<std::string, at::Tensor> found;
     for (const TrainedTensor& tensor : weights.tensors()) {
       if (tensor.leaf.grad().defined()) found[tensor.name] = tensor.leaf.grad().clone();

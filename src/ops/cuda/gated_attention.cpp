@@ -15,6 +15,7 @@
 
 #include "ops/arguments.h"
 #include "ops/cuda/layout.h"
+#include "ops/cuda/seeded_nodes.h"
 #include "ops/cuda/tensors.h"
 #include "ops/split.h"
 
@@ -173,6 +174,7 @@ ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const T
                                 blocks_done.mutable_data_ptr<int>(),
                                 keep_slopes && seed ? rows_of(slope_rows) : cuda::Rows{},
                                 keep_slopes ? slope_sums.mutable_data_ptr<float>() : nullptr};
+  const SeededLaunches launches(call.problem, call.stream);
   if (call.plan.hopper) {
     C10_CUDA_CHECK(cuda::launch_hopper_forward(arguments, call.stream));
   } else {
@@ -180,6 +182,7 @@ ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const T
                                   : cuda::launch_plain_forward(arguments, call.stream));
     C10_CUDA_CHECK(cuda::launch_sum_forward_parts(arguments, call.stream));
   }
+  launches.done<cuda::Forward>();
   if (call.plan.size != d) out = out.slice(3, 0, d).contiguous();
   return {out, penalty, active, log_sum_exp, slope_rows, slope_sums};
 }
@@ -237,6 +240,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
                                  dbias.mutable_data_ptr<float>(),
                                  idle ? didle.mutable_data_ptr<float>() : nullptr,
                                  slopes};
+  const SeededLaunches launches(call.problem, call.stream);
   if (fused) {
     C10_CUDA_CHECK(cuda::launch_fused_backward(arguments, call.stream));
   } else {
@@ -246,6 +250,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
                                   : cuda::launch_plain_keys(arguments, call.stream));
     C10_CUDA_CHECK(cuda::launch_sum_gate_parts(arguments, call.stream));
   }
+  launches.done<cuda::Backward>();
   if (call.plan.size != d) {
     for (Tensor* tensor : {&dq, &dk, &dv}) *tensor = tensor->slice(3, 0, d).contiguous();
   }
