@@ -82,7 +82,7 @@ struct RowSlopes {
 // What backward keeps of a query row between its two passes; log2 units where a name ends in 2.
 //   E_ij = exp(g_ij) = P_ij * odds, with odds = exp(offset): b + L (score), b (logprob), b + log sigmoid(L -
 //   a) (idle), L the row's log-sum-exp
-struct RowState {
+struct alignas(16) RowState {
   float log_sum_exp2;
   float row_term;  // D_i, or D_i + w_i G_i (logprob, idle): what P_ij is multiplied with and subtracted
   float odds;
