@@ -40,7 +40,7 @@ class RecordedPasses {
     std::unique_ptr<Recording> recording;
   };
 
-  // Fewer than this many kinds are recorded, of which a run has a handful: its lengths times its passes times two draws.
+  // The kinds that are recorded at most. A run has a handful: its lengths times its passes times two draws.
   static constexpr size_t kMostKinds = 32;
 
   bool record(Recorded& recorded, const PassInputs& inputs, const Pass& pass);

@@ -31,6 +31,24 @@ TEST(KeyValueCache, RotaryTablesAreThoseOfTheirPositions) {
   }
 }
 
+// More lengths than are kept, some asked for again.
+TEST(RotaryTables, AreThoseMadeAnew) {
+  for (const char* kind : {"default", "dynamic"}) {
+    const Rope rope = make_rope(kind);
+    RotaryTables tables;
+    for (const int64_t tokens : {5, 20, 5, 1, 2, 3, 4, 6, 7, 8, 9, 5, 20}) {
+      for (const auto dtype : {at::kFloat, at::kDouble}) {
+        const RotaryTable seen = tables.find(rope, tokens, dtype),
+                          wanted = make_rotary_table(rope, 0, tokens, dtype);
+        EXPECT_EQ(seen.cosine.scalar_type(), dtype);
+        EXPECT_TRUE(seen.cosine.equal(wanted.cosine)) << kind << " of " << tokens;
+        EXPECT_TRUE(seen.sine.equal(wanted.sine)) << kind << " of " << tokens;
+        EXPECT_TRUE(tables.find(rope, tokens, dtype).cosine.is_same(seen.cosine));
+      }
+    }
+  }
+}
+
 TEST(KeyValueCache, TakesInTurnedWhatIsTurnedBefore) {
   const at::NoGradGuard no_grad;
   at::manual_seed(3);

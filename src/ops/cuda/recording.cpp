@@ -27,11 +27,11 @@ class CudaRecording : public Recording {
     graph_.capture_begin(place.pool, cudaStreamCaptureModeThreadLocal);
     try {
       work();
+      graph_.capture_end();
     } catch (...) {
       end_failed_capture(place);
       throw;
     }
-    graph_.capture_end();
     nodes_.stop();
     graph_.instantiate();
   }
