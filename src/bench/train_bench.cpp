@@ -144,8 +144,8 @@ class StepBench {
     TrainBenchRow row;
     row.samples = samples_;
     step();
-    row.peak_megabytes =
-        peak_megabytes([&] { step(); }, options_.device);  // it is recorded, where passes are
+    // Of the step that is recorded, where passes are: those that are played take no memory of their own.
+    row.peak_megabytes = peak_megabytes([&] { step(); }, options_.device);
     const double seconds = seconds_of([&] { step(); }, options_.device, options_.steps);
     if (!options_.profile.empty()) write_profile();
     const double tokens = static_cast<double>(samples_ * options_.context);

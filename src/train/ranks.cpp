@@ -14,6 +14,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "train/environment.h"
 #include "train/gloo.h"
 #include "train/heartbeat.h"
 #include "train/nccl.h"
@@ -37,11 +38,6 @@ milliseconds read_seconds(const char* name, milliseconds otherwise) {
                "give seconds, such as 45");
   }
   return milliseconds(static_cast<int64_t>(1000 * seconds));
-}
-
-bool is_set_to(const char* name, std::string_view value) {
-  const char* const text = std::getenv(name);
-  return text && text == value;
 }
 
 // c10d writes its troubles, stack traces too, to standard error; one line is what people get here. Who wants

@@ -4,10 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <string_view>
-
 #include "base/progress.h"
+#include "train/environment.h"
 
 namespace openwork {
 namespace {
@@ -24,8 +22,7 @@ void renew(Tensor& held, const Tensor& given) {
 }  // namespace
 
 std::unique_ptr<Recorder> pass_recorder(const WeightOptions& weights) {
-  const char* const wanted = std::getenv("OPENWORK_GRAPHS");
-  if (wanted && std::string_view(wanted) == "0") return nullptr;
+  if (is_set_to("OPENWORK_GRAPHS", "0")) return nullptr;
   if (weights.ranks > 1 || weights.lora || weights.recompute) return nullptr;
   return make_recorder(weights.device);
 }

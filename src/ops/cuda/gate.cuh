@@ -119,7 +119,6 @@ __device__ __forceinline__ float hard_floor(const Problem& p, int h) {
 __device__ __forceinline__ float open_sampled(float E, const Uniform& u) {
   return __saturatef(fmaf(u.up, E, u.minus_down));
 }
-// `half`: which half of the word is this edge's noise.
 // How many of up to 511 steps are 1, from the sum of their bits as whole numbers: 1.f is 127 * 2^23, and 383 * 127 is
 // 1 modulo 2^9.
 __device__ __forceinline__ int count_ones(uint32_t bits) {
