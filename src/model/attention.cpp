@@ -33,10 +33,16 @@ std::optional<Tensor> idle_of(const AttentionCall& call) {
 }
 
 AttentionResult attend_gated(const AttentionCall& call) {
-  const GatedAttentionResult result =
-      gated_attention(call.q, call.k, call.v, call.gate_bias, idle_of(call), gate_name(call.gate),
-                      call.draw.seed, call.draw.first, call.scale, call.draw.sharpness);
-  return {result.out, result.penalty, result.active};
+  const auto run = [&](const auto& attention) -> AttentionResult {
+    const GatedAttentionResult result =
+        attention(call.q, call.k, call.v, call.gate_bias, idle_of(call), gate_name(call.gate), call.draw.seed,
+                  call.draw.first, call.scale, call.draw.sharpness);
+    return {result.out, result.penalty, result.active};
+  };
+  if (!call.turns.cosine.defined()) return run(gated_attention);
+  return run([&](const auto&... arguments) {
+    return turned_gated_attention({call.turns.cosine, call.turns.sine}, arguments...);
+  });
 }
 
 // What sums are formed in: float32, float64 where the model is.

@@ -9,6 +9,7 @@
 
 #include "model/activations.h"
 #include "model/config.h"
+#include "model/rotary.h"
 
 namespace openwork {
 
@@ -33,6 +34,9 @@ struct AttentionCall {
   const Taps* taps = nullptr;
   Tensor key_of_query = {};  // [H] int64: the key/value head of each query head; undefined: h / (H / G)
   Tensor kept = {};          // [H] 1, or 0 of heads that were pruned away; undefined: all are there
+  // Where defined, q and k are still to be turned by it; of gated layers with gradients that nobody taps, as
+  // training has them.
+  RotaryTable turns = {};
   bool only_z = false;  // nobody asks for penalty, active or gradients: hard gates may skip what is closed
 };
 

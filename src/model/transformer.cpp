@@ -146,7 +146,8 @@ struct Transformer::Pass {
   const ForwardOptions& options;
   const std::vector<Layer>& layers;  // as they are stored, or in the original shape where somebody looks on
   RotaryTable rotary = {};
-  bool turns_in_cache = false;  // nobody looks at q and k: they are turned where the cache takes them in
+  // Nobody looks at q and k: they are turned where the cache takes them in, or by gated attention itself.
+  bool turns_in_cache = false, turns_in_attention = false;
 
   const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 };
@@ -248,6 +249,10 @@ Tensor Transformer::run_layers(Tensor x, int64_t from, int64_t to, const Forward
   }
   pass.turns_in_cache =
       options.cache && !options.taps && options.output_from == 0 && !at::GradMode::is_enabled();
+  pass.turns_in_attention = config_.positions == Positions::kRotary && config_.gate != GateKind::kNone &&
+                            !options.taps && !options.cache && options.output_from == 0 &&
+                            at::GradMode::is_enabled() &&
+                            !(options.gate_totals && !options.gate_totals->cuts.empty());
   // A wrapper is of training passes: whoever taps, caches or cuts a pass has its layers as they are.
   const bool wrapped =
       wrapper_ && at::GradMode::is_enabled() && !options.taps && !options.cache && options.output_from == 0;
@@ -388,7 +393,7 @@ Transformer::Heads Transformer::project_heads(const Tensor& input, int64_t index
   }
   q = tap(taps, Site::kQuery, index, q), k = tap(taps, Site::kKey, index, k);
   v = tap(taps, Site::kValue, index, v);
-  if (config_.positions == Positions::kRotary && !pass.turns_in_cache) {
+  if (config_.positions == Positions::kRotary && !pass.turns_in_cache && !pass.turns_in_attention) {
     q = tap(taps, Site::kRotatedQuery, index, rotate(q, pass.rotary));
     k = tap(taps, Site::kRotatedKey, index, rotate(k, pass.rotary));
   }
@@ -410,6 +415,7 @@ Tensor Transformer::gather_values(const Heads& heads, int64_t index, const Pass&
                      options.taps,
                      layer.pruned.key_of_query,
                      layer.pruned.kept,
+                     pass.turns_in_attention ? pass.rotary : RotaryTable{},
                      !options.gate_totals && !at::GradMode::is_enabled()};
   if (pass.turns_in_cache) {
     const auto turned = options.cache->extend_turned(index, heads.q, heads.k, heads.v, pass.rotary);

@@ -139,6 +139,24 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
   check_like(log_sum_exp, "log_sum_exp", q);
 }
 
+bool check_turns(const std::optional<at::Tensor>& cosine, const std::optional<at::Tensor>& sine,
+                 const at::Tensor& q) {
+  TORCH_CHECK(cosine.has_value() == sine.has_value(), "gated_attention: ", cosine ? "cosine" : "sine",
+              " is given alone; both tables or none are wanted");
+  if (!cosine) return false;
+  for (const at::Tensor* table : {&*cosine, &*sine}) {
+    const char* name = table == &*cosine ? "cosine" : "sine";
+    check_rank(*table, name, "[T, half]", 2);
+    check_size(*table, name, 0, q.sym_size(2), "q's tokens");
+    check_size(*table, name, 1, cosine->sym_size(1), "cosine's");
+    check_dtype(*table, name, q.scalar_type());
+    check_like(*table, name, q);
+  }
+  TORCH_CHECK(cosine->sym_size(1) * 2 <= q.sym_size(3), "gated_attention: cosine has shape ",
+              cosine->sym_sizes(), "; at most half of the head size ", q.sym_size(3), " is wanted to a row");
+  return true;
+}
+
 void check_gated_inference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& idle,
                            const std::optional<at::Tensor>& key_of_query, std::string_view gate) {

@@ -35,7 +35,8 @@ using BackwardKernel = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor
     const at::Tensor& grad_out, const at::Tensor& grad_penalty, const at::Tensor& q, const at::Tensor& k,
     const at::Tensor& v, const at::Tensor& bias, const std::optional<at::Tensor>& idle, const at::Tensor& out,
     const at::Tensor& log_sum_exp, const at::Tensor& slope_rows, const at::Tensor& slope_sums,
-    std::string_view gate, Seed seed, int64_t first, double scale, double sharpness);
+    std::string_view gate, Seed seed, int64_t first, double scale, double sharpness,
+    const std::optional<at::Tensor>& cosine, const std::optional<at::Tensor>& sine);
 
 // openwork::gated_inference, as it is called and as a device registers it.
 using InferenceKernel = at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -60,6 +61,11 @@ void check_gated_attention_backward(const at::Tensor& grad_out, const at::Tensor
                                     const at::Tensor& bias, const std::optional<at::Tensor>& idle,
                                     const at::Tensor& out, const at::Tensor& log_sum_exp,
                                     std::string_view gate, int64_t first, double sharpness);
+
+// Backward's tables of rotary positions, [T, half] both, or none: given where q and k were turned by them (rotate_pairs of
+// fused.h), and then the gradients are those of what was turned. True where there are some.
+bool check_turns(const std::optional<at::Tensor>& cosine, const std::optional<at::Tensor>& sine,
+                 const at::Tensor& q);
 
 // The same for gated_inference: T queries at the end of K keys, gates hard.
 void check_gated_inference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

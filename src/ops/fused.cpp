@@ -127,6 +127,10 @@ Tensor rotate_pairs(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
   return call_rotate(x, cosine, sine, false);
 }
 
+Tensor turn_heads(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
+  return rotate_pairs(x.transpose(1, 2), cosine, sine).transpose(1, 2);
+}
+
 Tensor silu_product(const Tensor& gate, const Tensor& linear) {
   if (is_rowwise(gate) && is_rowwise(linear)) return silu_product_rows(gate, linear);
   if (!has_kernel(gate)) return at::silu(gate) * linear;

@@ -11,6 +11,9 @@ namespace openwork {
 //   x [B, T, heads, d]; cosine, sine [T, half] of x's dtype; the result is contiguous.
 at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine);
 
+// The same of attention's [B, heads, T, d], a view of such memory.
+at::Tensor turn_heads(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine);
+
 // silu(gate) * linear, both of one shape.
 at::Tensor silu_product(const at::Tensor& gate, const at::Tensor& linear);
 

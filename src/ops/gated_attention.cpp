@@ -66,7 +66,7 @@ TORCH_LIBRARY(openwork, library) {
       "gated_attention_backward(Tensor grad_out, Tensor grad_penalty, Tensor q, Tensor k, Tensor v, "
       "Tensor bias, Tensor? idle, Tensor out, Tensor log_sum_exp, Tensor slope_rows, Tensor slope_sums, "
       "str gate, SymInt? seed, int first, "
-      "float scale, float sharpness) "
+      "float scale, float sharpness, Tensor? cosine=None, Tensor? sine=None) "
       "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias, Tensor grad_idle)");
   library.def("gate_uniforms(int B, int H, int T, int seed, int first=0) -> Tensor");
 }

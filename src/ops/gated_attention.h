@@ -38,6 +38,18 @@ GatedAttentionResult gated_attention(const at::Tensor& q, const at::Tensor& k, c
                                      std::optional<int64_t> seed = std::nullopt, int64_t first = 0,
                                      std::optional<double> scale = std::nullopt, double sharpness = 1);
 
+// The same of q and k that are still to be turned to their positions (turn_heads of fused.h), by tables [T, half]. One
+// operator for both because a GPU's backward pass can turn gradients back where it rounds them.
+struct Turns {
+  at::Tensor cosine, sine;
+};
+GatedAttentionResult turned_gated_attention(const Turns& turns, const at::Tensor& q, const at::Tensor& k,
+                                            const at::Tensor& v, const at::Tensor& bias,
+                                            const std::optional<at::Tensor>& idle = std::nullopt,
+                                            std::string_view gate = kGateScore,
+                                            std::optional<int64_t> seed = std::nullopt, int64_t first = 0,
+                                            std::optional<double> scale = std::nullopt, double sharpness = 1);
+
 // The same line by line (docs/operator.md), one ATen call each: stores several [B, H, T, T] tensors, runs on
 // any device and dtype, and is what every kernel is tested against.
 GatedAttentionResult gated_attention_reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -179,7 +179,7 @@ TEST(GatedAttentionArguments, BackwardChecksWhatItIsGiven) {
                         const Tensor& slope_sums) {
     return error_of([&] {
       backward.call(grad_out, grad_penalty, of.q, of.k, of.v, of.bias, std::nullopt, of.q, log_sum_exp, none,
-                    slope_sums, "score", std::nullopt, 0, 1, 1);
+                    slope_sums, "score", std::nullopt, 0, 1, 1, std::nullopt, std::nullopt);
     });
   };
   const Tensor row_sums = at::zeros({2, 4, 6}), penalty = at::zeros({2, 4});

@@ -205,6 +205,22 @@ TEST_F(CudaGatedAttention, TakesAnyLayout) {
   for (size_t n = 0; n < seen.size(); ++n) EXPECT_TRUE(seen[n].value.equal(wanted[n].value)) << seen[n].name;
 }
 
+TEST_F(CudaGatedAttention, TakesRowsThatStandForSeveral) {
+  const AttentionCase of{3, 4, 4, 70, 64, at::kBFloat16};
+  for (const int64_t dim : {0, 1, 2}) {
+    AttentionInputs whole = make_inputs(of).to(gpu_), expanded = whole;
+    for (const auto member : {&AttentionInputs::q, &AttentionInputs::grad_out}) {
+      expanded.*member = (whole.*member).narrow(dim, 0, 1).expand_as(whole.*member);
+      whole.*member = (expanded.*member).clone(at::MemoryFormat::Contiguous);
+    }
+    const auto wanted = named_results(run_operator(of, whole)),
+               seen = named_results(run_operator(of, expanded));
+    for (size_t n = 0; n < seen.size(); ++n) {
+      EXPECT_LE(relative_error(seen[n].value, wanted[n].value), 1e-2) << seen[n].name << " of dim " << dim;
+    }
+  }
+}
+
 TEST_F(CudaGatedAttention, TakesAnyScale) {
   const AttentionCase of{1, 2, 1, 70, 64, at::kBFloat16};
   const AttentionInputs on_gpu = make_inputs(of).to(gpu_);

@@ -11,6 +11,7 @@
 #include "ops/arguments.h"
 #include "ops/cpu/kernel.h"
 #include "ops/cpu/tensors.h"
+#include "ops/fused.h"
 
 namespace openwork {
 
@@ -142,10 +143,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
     const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& bias, const MaybeTensor& idle, const Tensor& out, const Tensor& log_sum_exp,
     const Tensor& slope_rows, const Tensor& slope_sums, std::string_view gate, std::optional<int64_t> seed,
-    int64_t first, double scale, double sharpness) {
+    int64_t first, double scale, double sharpness, const MaybeTensor& cosine, const MaybeTensor& sine) {
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
                                  sharpness);
   check_slopes(slope_rows, slope_sums, q, seed.has_value());
+  const bool turned = check_turns(cosine, sine, q);
   const Inputs inputs(q, k, v, bias, idle);
   cpu::BackwardProblem problem;
   inputs.describe(gate, seed, first, scale, sharpness, problem);
@@ -177,7 +179,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
   const auto per_head = [](const Tensor& parts, const Tensor& of) {
     return parts.sum(at::IntArrayRef{0, 2}).to(of.scalar_type());
   };
-  return {grad_q, finish(grad_k), finish(grad_v), per_head(grad_bias, bias),
+  const auto turn_back = [&](const Tensor& grad) {
+    return turned ? turn_heads(grad, *cosine, -*sine) : grad;
+  };
+  return {turn_back(grad_q), turn_back(finish(grad_k)), finish(grad_v), per_head(grad_bias, bias),
           idle ? per_head(grad_idle, *idle) : at::empty({0}, bias.options())};
 }
 

@@ -6,6 +6,7 @@
 // repeat bit for bit the two passes of backward_queries.cu and backward_keys.cu run instead.
 #include "ops/cuda/after.cuh"
 #include "ops/cuda/backward.cuh"
+#include "ops/cuda/bulk.cuh"
 #include "ops/cuda/parts.cuh"
 #include "ops/cuda/sizes.cuh"
 #include "ops/cuda/warpgroup.cuh"
@@ -16,9 +17,8 @@ namespace {
 template <int D>
 struct FusedShape {
   static constexpr int kTile = kPanelTileBytes<D>, kEdges = kGroupRows * kGroupRows * 2;
-  static constexpr int kStates = kGroupRows * static_cast<int>(sizeof(RowState));
-  static constexpr int kBytes =
-      6 * kTile + 2 * kEdges + kStates;  // at d = 128, half of what there is to the byte
+  static constexpr int kBarriers = 6 * kTile + 2 * kEdges;  // where they are
+  static constexpr int kBytes = kBarriers + 2 * 8;          // at d = 128, nearly half of what there is
 };
 
 [[maybe_unused]] __device__ __forceinline__ void add_four(float* to, const float (&x)[4]) {
@@ -33,11 +33,9 @@ struct FusedBlock {
   static constexpr int kTile = FusedShape<D>::kTile, kEdges = FusedShape<D>::kEdges, kTiles = kGroupRows / 8;
 
   const Backward& a;
-  uint32_t shared;  // k, v, two tiles of q, two of dy, P z, dS
-  const RowState* states;
+  uint32_t shared;  // k, v, two tiles of q, two of dy, P z, dS, a barrier for each stage of q and dy
   int b, lane, warp, block_key;
   float c2;
-  PanelLoader<Element, D, Order::kPlain> q, dy;
   float weight = 0, floor = 0;  // of the query head: dpenalty / N; see hard_floor
   NoiseRows head_noise = {};    // of the query head
   float dk[D / 8][4] = {}, dv[D / 8][4] = {};
@@ -47,23 +45,22 @@ struct FusedBlock {
   __device__ __forceinline__ uint32_t dy_tile(int stage) const { return shared + (4 + stage) * kTile; }
   __device__ __forceinline__ uint32_t gated_tile() const { return shared + 6 * kTile; }
   __device__ __forceinline__ uint32_t score_tile() const { return gated_tile() + kEdges; }
+  __device__ __forceinline__ uint32_t arrived(int stage) const {
+    return shared + FusedShape<D>::kBarriers + 8 * stage;
+  }
 
-  __device__ __forceinline__ void start_head(int h) {
-    const Problem& p = a.problem;
-    q = {head_of<Element>(p.q, b, h), p.q.row, block_key, p.T};
-    dy = {head_of<Element>(a.grad_out, b, h), a.grad_out.row, block_key, p.T};
+  // By one thread.
+  __device__ __forceinline__ void load(int stage, int h, int tile) const {
+    announce(arrived(stage), 2 * kTile);
+    copy_box<D>(q_tile(stage), a.q_map, b, h, tile * kGroupRows, arrived(stage));
+    copy_box<D>(dy_tile(stage), a.dy_map, b, h, tile * kGroupRows, arrived(stage));
   }
-  __device__ __forceinline__ void load(int stage) {
-    q.load_next(q_tile(stage));
-    dy.load_next(dy_tile(stage));
-  }
-  // A warp copies the states of its own sixteen rows, and nothing but what it has read itself is overwritten.
-  __device__ __forceinline__ void load_states(int h, int tile) {
+  // A row past the end takes the last one's: it has no scores.
+  __device__ __forceinline__ RowState read_state(int h, int row) const {
     const Problem& p = a.problem;
-    const int own = warp * 16 + lane, row = tile * kGroupRows + own;
-    if (lane >= 16) return;
-    const int64_t place = (static_cast<int64_t>(b) * p.H + h) * p.T + (row < p.T ? row : 0);
-    copy_async(shared_address(states + own), a.states + place, row < p.T);
+    const RowState* state = a.states + (static_cast<int64_t>(b) * p.H + h) * p.T + min(row, p.T - 1);
+    const float4 x = __ldcg(reinterpret_cast<const float4*>(state));
+    return {x.x, x.y, x.z, x.w};
   }
 
   // dq of the tile's queries, this warp's sixteen of them, added to what other key blocks give (launch.h, query_sums).
@@ -76,14 +73,16 @@ struct FusedBlock {
     for (int n = 0; n < D / 8; ++n) add_four(to + n * 128, dq[n]);
   }
 
-  // One step of the walk; the sums of the step before may still be under way. next_h, next_tile: of the next step,
+  // The walk's step-th step; the sums of the one before may still be under way. next_h, next_tile: of the next step,
   // `more` where there is one; it is copied under this one's edges.
-  __device__ __forceinline__ void take(int h, int tile, int stage, bool more, int next_h, int next_tile) {
+  __device__ __forceinline__ void take(int h, int tile, uint32_t step, bool more, int next_h, int next_tile) {
+    const int stage = step & 1;
     const uint64_t k = describe_tile(shared), v = describe_tile(shared + kTile);
     const uint64_t queries = describe_tile(q_tile(stage)), gradients = describe_tile(dy_tile(stage));
     const int first_row = tile * kGroupRows + warp * 16, row = first_row + lane / 4;
     // 1. Scores and the gradients of gated probabilities.
     float S[kTiles][4], dA[kTiles][4];
+    wait_for_phase(arrived(stage), step >> 1 & 1);
     fence_group();
     multiply_rows<Element, D>(S, queries, k);
     multiply_rows<Element, D>(dA, gradients, v);
@@ -91,18 +90,16 @@ struct FusedBlock {
     const uint64_t octet = block_key / kGateKeys;
     const RowNoise<kSampled, kTiles> noise{a.problem,
                                            {head_noise.row(row) + octet, head_noise.row(row + 8) + octet}};
+    const RowState state[2] = {read_state(h, row), read_state(h, row + 8)};
     wait_group<0>();
     hold(S);
     hold(dA);
-    const RowState* tile_states = states + warp * 16 + lane / 4;
-    const RowState state[2] = {tile_states[0], tile_states[8]};
     const bool wide = __any_sync(kWholeWarp, fmaxf(state[0].offset2, state[1].offset2) > kWideOffset2);
-    __syncthreads();  // no warp reads the step before any more
-    if (more) {
-      load(stage ^ 1);
-      load_states(next_h, next_tile);
-      commit_copies();
-    }
+    // No warp reads the step before any more. (A third stage and a second place for P z and dS make this barrier
+    // needless, and the walk 12 % slower: warps that drift apart wait for each other at the products.)
+    __syncthreads();
+    if (more && threadIdx.x == 0) load(stage ^ 1, next_h, next_tile);
+    __syncwarp();
     // 2. Edge by edge.
     if (block_key + kGroupRows - 1 > first_row || first_row + 16 > a.problem.T) {
       mask_scores<Order::kOctets>(S, block_key, row, a.problem.T);
@@ -116,7 +113,6 @@ struct FusedBlock {
     }
     store_rows(gated_tile(), gated);
     store_rows(score_tile(), ds);
-    wait_for_copies();
     show_writes();
     __syncthreads();
     // 3. The three sums.
@@ -146,6 +142,39 @@ struct FusedBlock {
   }
 };
 
+// Two neighbouring numbers of one kind.
+template <class Element>
+__device__ __forceinline__ float2 unpack(uint32_t two) {
+  const auto* x = reinterpret_cast<const Element*>(&two);
+  return {static_cast<float>(x[0]), static_cast<float>(x[1])};
+}
+
+// A pair turned back by its position's angle, in place.
+__device__ __forceinline__ void turn_back(float& first, float& second, float cosine, float sine) {
+  const float turned = fmaf(first, cosine, second * sine);
+  second = fmaf(second, cosine, -first * sine);
+  first = turned;
+}
+
+// A lane's sums of keys `key` and key + 2: columns 8n + 2t, + 1 are n's.
+template <class Element, int D>
+__device__ __forceinline__ void turn_keys_back(const Backward& a, float (&dk)[D / 8][4], int key) {
+  constexpr int kHalf = D / 16;  // products from a pair's first to its second
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int64_t place =
+        static_cast<int64_t>(min(key + 2 * r, a.problem.T - 1)) * (D / 2) + 2 * (threadIdx.x & 3);
+    const auto* cosine = reinterpret_cast<const uint32_t*>(static_cast<const Element*>(a.cosine) + place);
+    const auto* sine = reinterpret_cast<const uint32_t*>(static_cast<const Element*>(a.sine) + place);
+#pragma unroll
+    for (int n = 0; n < kHalf; ++n) {
+      const float2 c = unpack<Element>(cosine[n * 4]), s = unpack<Element>(sine[n * 4]);
+      turn_back(dk[n][2 * r], dk[n + kHalf][2 * r], c.x, s.x);
+      turn_back(dk[n][2 * r + 1], dk[n + kHalf][2 * r + 1], c.y, s.y);
+    }
+  }
+}
+
 template <class Element, int D, bool kSampled, bool kOfRow>
 __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
     fused_kernel(const __grid_constant__ Backward a) {
@@ -160,44 +189,39 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
   const int block = turn.rank, b = turn.head / p.key_heads, kv_head = turn.head % p.key_heads;
   const int group = p.H / p.key_heads;
   const int warp = threadIdx.x / 32, lane = threadIdx.x & 31, block_key = block * kGroupRows;
-  const auto* states = reinterpret_cast<const RowState*>(pointer + 6 * Block::kTile + 2 * Block::kEdges);
-  const int first_head = kv_head * group;
-  Block run{a,
-            shared,
-            states,
-            b,
-            lane,
-            warp,
-            block_key,
-            p.scale * kLog2E,
-            {head_of<Element>(p.q, b, first_head), p.q.row, block_key, p.T},
-            {head_of<Element>(a.grad_out, b, first_head), a.grad_out.row, block_key, p.T}};
+  const int first_head = kv_head * group, end_head = first_head + group;
+  Block run{a, shared, b, lane, warp, block_key, p.scale * kLog2E};
 
   // 1. Keys, values, and the first queries.
+  if (threadIdx.x == 0) {
+    fetch_map(a.q_map);
+    fetch_map(a.dy_map);
+    make_barrier(run.arrived(0));
+    make_barrier(run.arrived(1));
+    show_barriers();
+    run.load(0, first_head, block);
+  }
   PanelLoader<Element, D, Order::kOctets> k(head_of<Element>(p.k, b, kv_head), p.k.row, block_key, p.T);
   PanelLoader<Element, D, Order::kOctets> v(head_of<Element>(p.v, b, kv_head), p.v.row, block_key, p.T);
   k.load_next(shared);
   v.load_next(shared + Block::kTile);
-  run.load(0);
-  await_last_kernel();  // row_states.cu's
-  run.load_states(first_head, block);
   commit_copies();
+  await_last_kernel();  // row_states.cu's
 
   // 2. The walk, query head after query head.
-  int stage = 0;
+  uint32_t step = 0;
   wait_for_copies();
   show_writes();
   __syncthreads();
-  for (int h = first_head; h < first_head + group; ++h) {
+  for (int h = first_head; h < end_head; ++h) {
     run.weight = penalty_weight(a, b, h);
     run.head_noise = noise_rows(p, b, h);
     run.floor = hard_floor(p, h);
     run.gate_sum[0] = run.gate_sum[1] = 0;
-    for (int tile = block; tile < blocks; ++tile, stage ^= 1) {
-      const bool last = tile + 1 == blocks, all = last && h + 1 == first_head + group;
-      const int next_h = last && !all ? h + 1 : h, next_tile = all ? tile : last ? block : tile + 1;
-      if (last && !all) run.start_head(next_h);
-      run.take(h, tile, stage, !all, next_h, next_tile);
+    for (int tile = block; tile < blocks; ++tile, ++step) {
+      const bool last = tile + 1 == blocks;
+      const int next_h = last ? h + 1 : h, next_tile = last ? block : tile + 1;
+      run.take(h, tile, step, next_h < end_head, next_h, next_tile);
     }
     wait_group<0>();
     if constexpr (!kOfRow) run.store_gates(h, reinterpret_cast<float*>(pointer + 6 * Block::kTile));
@@ -210,6 +234,7 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
   __syncthreads();
   const int g = lane >> 2, key = (g >> 1) * 4 + (g & 1);
   const int first_key = block_key + (warp >> 1) * 32 + (warp & 1) * 4;
+  if (a.cosine) turn_keys_back<Element, D>(a, run.dk, first_key + key + (g >> 1) * 4);
   Element* own = reinterpret_cast<Element*>(pointer + 2 * Block::kTile) + warp * 16 * kPitch<D>;
   store_sums<Element, D>(own, run.dk, key, key + 2, p.scale, p.scale, head_of<Element>(a.grad_k, b, kv_head),
                          a.grad_k.row, first_key, p.T, 4);
@@ -220,33 +245,70 @@ __global__ void __launch_bounds__(kGroupThreads, D == 64 && !kSampled ? 3 : 2)
 #endif
 }
 
-// After the walk: the gates' gradients by the first blocks; then dq = c times its sum, rounded.
+// Of a product's sixteen numbers, as query_sums has them (launch.h): eight of row g, eight of row g + 8.
+template <class Element>
+struct EightOfTwoRows {
+  float upper[8], lower[8];
+
+  __device__ __forceinline__ EightOfTwoRows(const float* from, float factor) {
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+      const float4 x = reinterpret_cast<const float4*>(from)[t];
+      upper[2 * t] = x.x * factor, upper[2 * t + 1] = x.y * factor;
+      lower[2 * t] = x.z * factor, lower[2 * t + 1] = x.w * factor;
+    }
+  }
+  static __device__ __forceinline__ void store(Element* to, const float (&x)[8]) {
+    *reinterpret_cast<uint4*>(to) = {pack<Element>(x[0], x[1]), pack<Element>(x[2], x[3]),
+                                     pack<Element>(x[4], x[5]), pack<Element>(x[6], x[7])};
+  }
+};
+
+// Eight pairs of one row, turned back.
 template <class Element, int D>
+__device__ __forceinline__ void turn_eight_back(const Backward& a, float (&first)[8], float (&second)[8],
+                                                int row, int column) {
+  const int64_t place = static_cast<int64_t>(row) * (D / 2) + column;
+  const uint4 cosines = *reinterpret_cast<const uint4*>(static_cast<const Element*>(a.cosine) + place);
+  const uint4 sines = *reinterpret_cast<const uint4*>(static_cast<const Element*>(a.sine) + place);
+#pragma unroll
+  for (int t = 0; t < 4; ++t) {
+    const float2 c = unpack<Element>((&cosines.x)[t]), s = unpack<Element>((&sines.x)[t]);
+    turn_back(first[2 * t], second[2 * t], c.x, s.x);
+    turn_back(first[2 * t + 1], second[2 * t + 1], c.y, s.y);
+  }
+}
+
+// After the walk: the gates' gradients by the first blocks; then dq = c times its sum, rounded, and turned back where
+// q was turned. A thread takes eight columns of the first half of two rows, and the eight that they are turned with.
+template <class Element, int D, bool kTurned>
 __global__ void __launch_bounds__(kPartThreads) round_kernel(const __grid_constant__ Backward a) {
   await_last_kernel();
   const Problem& p = a.problem;
   const int block = static_cast<int>(blockIdx.x) - count_gate_sums(a);
   if (block < 0) return add_gate_parts(a, static_cast<int>(blockIdx.x));
-  // Of a product's sixteen numbers: eight of row g, eight of row g + 8 (launch.h, query_sums).
+  constexpr int kHalf = D / 16;
   const int64_t piece = static_cast<int64_t>(block) * kPartThreads + threadIdx.x;
   const int parts = count_parts(p.T), g = static_cast<int>(piece % 8),
-            n = static_cast<int>(piece / 8 % (D / 8));
-  const int64_t part = piece / D, head = part / parts;
+            n = static_cast<int>(piece / 8 % kHalf);
+  const int64_t part = piece / (8 * kHalf), head = part / parts;
   if (head >= static_cast<int64_t>(p.B) * p.H) return;
-  const float4* from = reinterpret_cast<const float4*>(a.query_sums + piece * 16);
-  const float c = p.scale;
-  uint32_t upper[4], lower[4];
-#pragma unroll
-  for (int t = 0; t < 4; ++t) {
-    const float4 x = from[t];
-    upper[t] = pack<Element>(x.x * c, x.y * c), lower[t] = pack<Element>(x.z * c, x.w * c);
-  }
+  const float* from = a.query_sums + part * (kPartRows * D) + n * 128 + g * 16;
+  EightOfTwoRows<Element> first(from, p.scale), second(from + kHalf * 128, p.scale);
   const int row = static_cast<int>(part % parts) * kPartRows + g;
   Element* to = head_of<Element>(a.grad_q, static_cast<int>(head / p.H), static_cast<int>(head % p.H)) +
                 row * a.grad_q.row + n * 8;
-  if (row < p.T) *reinterpret_cast<uint4*>(to) = {upper[0], upper[1], upper[2], upper[3]};
-  if (row + 8 < p.T)
-    *reinterpret_cast<uint4*>(to + 8 * a.grad_q.row) = {lower[0], lower[1], lower[2], lower[3]};
+  if (row < p.T) {
+    if constexpr (kTurned) turn_eight_back<Element, D>(a, first.upper, second.upper, row, n * 8);
+    first.store(to, first.upper);
+    second.store(to + D / 2, second.upper);
+  }
+  if (row + 8 < p.T) {
+    to += 8 * a.grad_q.row;
+    if constexpr (kTurned) turn_eight_back<Element, D>(a, first.lower, second.lower, row + 8, n * 8);
+    first.store(to, first.lower);
+    second.store(to + D / 2, second.lower);
+  }
 }
 
 template <class Element, int D, bool kSampled, bool kOfRow>
@@ -262,14 +324,15 @@ cudaError_t launch_walk(const Backward& a, cudaStream_t stream) {
 template <class Element, int D>
 cudaError_t launch_size(const Backward& a, cudaStream_t stream) {
   const Problem& p = a.problem;
-  const int64_t pieces = static_cast<int64_t>(p.B) * p.H * count_parts(p.T) * D;
+  const int64_t pieces = static_cast<int64_t>(p.B) * p.H * count_parts(p.T) * (D / 2);
   const auto walk =
       p.of_row ? (p.sampled ? launch_walk<Element, D, true, true> : launch_walk<Element, D, false, true>)
                : (p.sampled ? launch_walk<Element, D, true, false> : launch_walk<Element, D, false, false>);
   const cudaError_t error = walk(a, stream);
   if (error != cudaSuccess) return error;
   const auto blocks = static_cast<unsigned>((pieces + kPartThreads - 1) / kPartThreads);
-  return launch_after(round_kernel<Element, D>, count_gate_sums(a) + blocks, kPartThreads, 0, stream, a);
+  const auto round = a.cosine ? round_kernel<Element, D, true> : round_kernel<Element, D, false>;
+  return launch_after(round, count_gate_sums(a) + blocks, kPartThreads, 0, stream, a);
 }
 
 }  // namespace

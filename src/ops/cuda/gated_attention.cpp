@@ -16,7 +16,9 @@
 #include "ops/arguments.h"
 #include "ops/cuda/layout.h"
 #include "ops/cuda/seeded_nodes.h"
+#include "ops/cuda/tensor_map.h"
 #include "ops/cuda/tensors.h"
+#include "ops/fused_kernels.h"
 #include "ops/split.h"
 
 namespace openwork {
@@ -73,14 +75,18 @@ Plan plan_for(const Tensor& q, double scale) {
 }
 
 // The tensor as the kernels read it: d padded with zeros to `size`, rows contiguous and, for the fast
-// kernels, 16-byte aligned. A transposed view of a projection (the usual case) passes as it is.
+// kernels, 16-byte aligned; for Hopper's copy engine no row stands for several. A transposed view of a
+// projection (the usual case) passes as it is.
 Tensor prepare_rows(const Tensor& tensor, const Plan& plan) {
   Tensor rows = tensor;
   if (plan.size != tensor.size(3)) rows = at::constant_pad_nd(tensor, {0, plan.size - tensor.size(3)});
   bool ready = rows.stride(3) == 1 || rows.size(3) == 1;
   if (plan.fast) {
     ready &= reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
-    for (int dim = 0; dim < 3; ++dim) ready &= rows.size(dim) == 1 || rows.stride(dim) % 8 == 0;
+    for (int dim = 0; dim < 3; ++dim) {
+      const bool fits = rows.stride(dim) % 8 == 0 && !(plan.hopper && rows.stride(dim) == 0);
+      ready &= rows.size(dim) == 1 || fits;
+    }
   }
   return ready ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
@@ -138,6 +144,18 @@ std::array<Tensor, 3> empty_gradients(const Call& call) {
           empty_rows(q, k.size(1), q.size(3))};
 }
 
+// As the kernels read it: contiguous, 16-byte aligned.
+Tensor as_whole_table(const Tensor& table) {
+  const Tensor whole = table.contiguous();
+  return reinterpret_cast<uintptr_t>(whole.const_data_ptr()) % 16 == 0 ? whole : whole.clone();
+}
+
+Tensor turn_back(const Tensor& grad, const Tensor& cosine, const Tensor& sine) {
+  static const auto kernel =
+      find_kernel<Tensor(const Tensor&, const Tensor&, const Tensor&, bool)>("openwork::rotate_pairs");
+  return kernel.call(grad.transpose(1, 2), cosine.contiguous(), sine.contiguous(), true).transpose(1, 2);
+}
+
 ForwardResult forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                       const MaybeTensor& idle, std::string_view gate, std::optional<int64_t> seed,
                       int64_t first, double scale, double sharpness, bool keep_slopes) {
@@ -191,10 +209,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
     const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& bias, const MaybeTensor& idle, const Tensor& out, const Tensor& log_sum_exp,
     const Tensor& slope_rows, const Tensor& slope_sums, std::string_view gate, std::optional<int64_t> seed,
-    int64_t first, double scale, double sharpness) {
+    int64_t first, double scale, double sharpness, const MaybeTensor& cosine, const MaybeTensor& sine) {
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
                                  sharpness);
   const bool slopes_given = check_slopes(slope_rows, slope_sums, q, seed.has_value());
+  const bool turned = check_turns(cosine, sine, q);
   element_of(q, kName);
   const c10::cuda::CUDAGuard guard(q.device());
   const int64_t B = q.size(0), H = q.size(1), T = q.size(2), d = q.size(3);
@@ -225,21 +244,33 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
     if (seed) slopes.rows = rows_of(row_slopes);
     slopes.sums = row_slope_sums.const_data_ptr<float>();
   }
-  const cuda::Backward arguments{call.problem,
-                                 rows_of(y),
-                                 rows_of(dy),
-                                 sums.const_data_ptr<float>(),
-                                 weights.const_data_ptr<float>(),
-                                 reinterpret_cast<cuda::RowState*>(states.mutable_data_ptr<float>()),
-                                 bias_parts.mutable_data_ptr<float>(),
-                                 idle ? idle_parts.mutable_data_ptr<float>() : nullptr,
-                                 fused ? query_sums.mutable_data_ptr<float>() : nullptr,
-                                 rows_of(dq),
-                                 rows_of(dk),
-                                 rows_of(dv),
-                                 dbias.mutable_data_ptr<float>(),
-                                 idle ? didle.mutable_data_ptr<float>() : nullptr,
-                                 slopes};
+  // Whole heads are turned back on their way out; what has a part that is not turned, by a kernel of its own.
+  const bool turns_rows = fused && turned && 2 * cosine->size(1) == call.plan.size;
+  const Tensor cosines = turns_rows ? as_whole_table(*cosine) : Tensor(),
+               sines = turns_rows ? as_whole_table(*sine) : Tensor();
+  cuda::Backward arguments{call.problem,
+                           rows_of(y),
+                           rows_of(dy),
+                           sums.const_data_ptr<float>(),
+                           weights.const_data_ptr<float>(),
+                           reinterpret_cast<cuda::RowState*>(states.mutable_data_ptr<float>()),
+                           bias_parts.mutable_data_ptr<float>(),
+                           idle ? idle_parts.mutable_data_ptr<float>() : nullptr,
+                           fused ? query_sums.mutable_data_ptr<float>() : nullptr,
+                           rows_of(dq),
+                           rows_of(dk),
+                           rows_of(dv),
+                           dbias.mutable_data_ptr<float>(),
+                           idle ? didle.mutable_data_ptr<float>() : nullptr,
+                           slopes};
+  if (fused) {
+    const auto map = [&](const cuda::Rows& rows) {
+      return map_rows(rows, call.problem.element, call.problem.B, call.problem.H, call.problem.T,
+                      call.problem.d);
+    };
+    arguments.q_map = map(call.problem.q), arguments.dy_map = map(arguments.grad_out);
+    if (turns_rows) arguments.cosine = cosines.const_data_ptr(), arguments.sine = sines.const_data_ptr();
+  }
   const SeededLaunches launches(call.problem, call.stream);
   if (fused) {
     C10_CUDA_CHECK(cuda::launch_fused_backward(arguments, call.stream));
@@ -254,6 +285,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
   if (call.plan.size != d) {
     for (Tensor* tensor : {&dq, &dk, &dv}) *tensor = tensor->slice(3, 0, d).contiguous();
   }
+  if (turned && !turns_rows) dq = turn_back(dq, *cosine, *sine), dk = turn_back(dk, *cosine, *sine);
   return {dq, dk, dv, dbias.to(bias.scalar_type()), idle ? didle.to(idle->scalar_type()) : didle};
 }
 

@@ -20,6 +20,11 @@ struct Rows {
   int64_t batch = 0, head = 0, row = 0;
 };
 
+// A CUtensorMap: how the copy engine finds 64 x 64 boxes of Rows (tensor_map.h).
+struct alignas(64) TensorMap {
+  uint64_t words[16];
+};
+
 struct Problem {
   int B = 0, H = 0, key_heads = 0, T = 0, d = 0;
   Element element = Element::kFloat32;
@@ -101,9 +106,13 @@ struct Backward {
   // hold of a 16 x 8 product, so that a warp's additions are to neighbouring places (tile.cuh has the layout).
   float* query_sums = nullptr;
   Rows grad_q, grad_k, grad_v;
-  float* grad_bias = nullptr;  // [H]
-  float* grad_idle = nullptr;  // [H], where the gate is 'idle'
-  RowSlopes slopes;            // of the fused pass alone, for logprob and idle
+  float* grad_bias = nullptr;         // [H]
+  float* grad_idle = nullptr;         // [H], where the gate is 'idle'
+  RowSlopes slopes;                   // of the fused pass alone, for logprob and idle
+  TensorMap q_map = {}, dy_map = {};  // of problem.q and grad_out, of the fused pass alone
+  // [T, d / 2] of rotary positions that q and k were turned by, where grad_q and grad_k are to be of what was turned; else
+  // null. Of the fused pass alone.
+  const void *cosine = nullptr, *sine = nullptr;
 };
 
 // The fast kernels exist for these head sizes and two-byte elements, and need a positive scale.

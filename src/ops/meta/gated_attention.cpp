@@ -29,10 +29,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward_shapes(
     const Tensor& grad_out, const Tensor& grad_penalty, const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor& bias, const std::optional<Tensor>& idle, const Tensor& out, const Tensor& log_sum_exp,
     const Tensor& slope_rows, const Tensor& slope_sums, std::string_view gate, Seed seed, int64_t first,
-    double, double sharpness) {
+    double, double sharpness, const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine) {
   check_gated_attention_backward(grad_out, grad_penalty, q, k, v, bias, idle, out, log_sum_exp, gate, first,
                                  sharpness);
   check_slopes(slope_rows, slope_sums, q, seed.has_value());
+  check_turns(cosine, sine, q);
   return {at::empty_symint(q.sym_sizes(), q.options()), at::empty_symint(k.sym_sizes(), k.options()),
           at::empty_symint(v.sym_sizes(), v.options()), at::empty_symint(bias.sym_sizes(), bias.options()),
           idle ? at::empty_symint(idle->sym_sizes(), idle->options()) : at::empty({0}, bias.options())};
