@@ -144,12 +144,6 @@ std::array<Tensor, 3> empty_gradients(const Call& call) {
           empty_rows(q, k.size(1), q.size(3))};
 }
 
-// As the kernels read it: contiguous, 16-byte aligned.
-Tensor as_whole_table(const Tensor& table) {
-  const Tensor whole = table.contiguous();
-  return reinterpret_cast<uintptr_t>(whole.const_data_ptr()) % 16 == 0 ? whole : whole.clone();
-}
-
 Tensor turn_back(const Tensor& grad, const Tensor& cosine, const Tensor& sine) {
   static const auto kernel =
       find_kernel<Tensor(const Tensor&, const Tensor&, const Tensor&, bool)>("openwork::rotate_pairs");
@@ -246,8 +240,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
   }
   // Whole heads are turned back on their way out; what has a part that is not turned, by a kernel of its own.
   const bool turns_rows = fused && turned && 2 * cosine->size(1) == call.plan.size;
-  const Tensor cosines = turns_rows ? as_whole_table(*cosine) : Tensor(),
-               sines = turns_rows ? as_whole_table(*sine) : Tensor();
+  const Tensor cosines = turns_rows ? as_whole_rows(*cosine) : Tensor(),
+               sines = turns_rows ? as_whole_rows(*sine) : Tensor();
   cuda::Backward arguments{call.problem,
                            rows_of(y),
                            rows_of(dy),
